@@ -334,7 +334,7 @@ void apply_generation_defaults(arguments& args, mpt::model_source const& source)
   check_options(args);
   if (apps::is_primary_here())
     mpt::console::say("note: {} means {}; options of these names change them\n",
-                      (source.path() / "generation_config.json").string(), applied);
+                      mpt::generation_file(source.path()).string(), applied);
 }
 
 void generate(arguments args) {

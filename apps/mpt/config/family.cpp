@@ -1,10 +1,9 @@
 #include <mpt/config/family.hpp>
 
 #include <algorithm>
-#include <utility>
+#include <array>
 
 #include <mpt/config/hf.hpp>
-#include <mpt/yaml/nearest.hpp>
 #include <mpt/yaml/node.hpp>
 
 namespace mpt {

@@ -125,15 +125,35 @@ void family_form::activation(std::string_view key, parallel::ops::activation_kin
   kind = known->second;
 }
 
-init_config family_form::normal_init(double deviation, bool divides_residual) const {
+void family_form::sizes(model_config& model) {
+  count("vocab_size", model.vocab_size);
+  count("hidden_size", model.d_model);
+  count("num_hidden_layers", model.n_layers);
+  count("num_attention_heads", model.n_heads);
+  std::int64_t hidden = ffn_hidden(model);
+  count("intermediate_size", hidden);
+  model.ffn_hidden_size = hidden;
+}
+
+void family_form::attention_bias(model_config& model, bool fallback) {
+  bool has_bias = has_attention_bias(model);
+  field("attention_bias", has_bias, fallback);
+  if (writes_ || has_bias == !model.no_bias) return;
+  model.attention_bias = has_bias;
+  model.out_proj_bias = has_bias;
+}
+
+void family_form::initial_values(init_config& init, bool divides_residual) {
+  constexpr double usual = 0.02;
+  double deviation = init.init_std.value_or(usual);
+  field("initializer_range", deviation, usual);
   require(deviation >= 0, "initializer_range", "a standard deviation cannot be negative, found ",
           deviation);
-  init_config out;
-  out.name = init_scheme::baseline;
-  out.emb_init_std = deviation;
-  out.init_std = deviation;
-  out.init_div_is_residual = divides_residual;
-  return out;
+  if (writes_) return;
+  init.name = init_scheme::baseline;
+  init.emb_init_std = deviation;
+  init.init_std = deviation;
+  init.init_div_is_residual = divides_residual;
 }
 
 void family_form::rotary(model_config& model, rotary_keys const& keys) {

@@ -5,12 +5,7 @@
 namespace mpt {
 
 void describe_llama(family_form& form, model_config& model, llama_defaults const& defaults) {
-  form.count("vocab_size", model.vocab_size);
-  form.count("hidden_size", model.d_model);
-  form.count("num_hidden_layers", model.n_layers);
-  form.count("num_attention_heads", model.n_heads);
-  std::int64_t hidden = ffn_hidden(model);
-  form.count("intermediate_size", hidden);
+  form.sizes(model);
   std::int64_t key_heads = kv_heads(model);
   bool const takes_default =
       !form.writes() && defaults.key_heads > 0 && !form.json().contains("num_key_value_heads");
@@ -21,8 +16,7 @@ void describe_llama(family_form& form, model_config& model, llama_defaults const
   form.field("rms_norm_eps", model.norm_eps, 1e-6);
   form.field("tie_word_embeddings", model.tie_word_embeddings, false);
   form.field("attention_dropout", model.attn.attn_pdrop, 0);
-  double deviation = model.init.init_std.value_or(0.02);
-  form.field("initializer_range", deviation, 0.02);
+  form.initial_values(model.init, false);
   form.activation("hidden_act", model.ffn_act_fn, "silu");
   form.off("num_experts", "mixtures of experts are not supported");
   form.off("num_local_experts", "mixtures of experts are not supported");
@@ -36,12 +30,10 @@ void describe_llama(family_form& form, model_config& model, llama_defaults const
   if (key_heads != model.n_heads) model.attn.kv_n_heads = key_heads;
   if (is_default_head_dim(model)) model.head_dim.reset();
   model.ffn_type = ffn_kind::mptglu;
-  model.ffn_hidden_size = hidden;
   model.norm_type = norm_kind::low_precision_rmsnorm;
   model.attn.norm_type = norm_kind::low_precision_rmsnorm;
   model.no_bias = true;
   model.learned_pos_emb = false;
-  model.init = form.normal_init(deviation, false);
   form.rotary(model, {});
 }
 
@@ -55,11 +47,7 @@ void describe_optional_window(family_form& form, model_config& model) {
   }
   bool has_window = false;
   form.field("use_sliding_window", has_window, false);
-  constexpr std::int64_t default_window = 4096;
-  bool const is_absent = !form.json().contains("sliding_window");
-  std::optional<std::int64_t> window;
-  form.optional_count("sliding_window", window);
-  if (is_absent) window = default_window;
+  auto const window = read_window(form);
   constexpr std::int64_t default_first = 28;
   auto const first = form.value("max_window_layers");
   form.require(first.is_null() || first.is_number_integer(), "max_window_layers",
@@ -71,6 +59,17 @@ void describe_optional_window(family_form& form, model_config& model) {
                "attention has a window only in layers ", full_layers,
                " and later, which is not supported");
   if (listed.value_or(full_layers <= 0)) model.attn.sliding_window_size = *window - 1;
+}
+
+std::optional<std::int64_t> read_window(family_form& form) {
+  constexpr std::int64_t default_window = 4096;
+  if (!form.json().contains("sliding_window")) {
+    static_cast<void>(form.value("sliding_window"));
+    return default_window;
+  }
+  std::optional<std::int64_t> window;
+  form.optional_count("sliding_window", window);
+  return window;
 }
 
 std::optional<bool> read_layer_types(family_form& form) {

@@ -51,16 +51,17 @@ std::vector<std::string> targets_from_peft(model_config const& model, std::strin
 std::string target_to_peft(model_config const& model, std::string const& target) {
   if (find_family(model.family) == nullptr) return target;
   std::vector<std::string> named_layers;
-  std::vector<std::string> others;
+  std::vector<std::string> unnamed_layers;
   for (auto const& layer : linear_layers(model))
-    (is_target(target, layer.name) ? named_layers : others)
+    (is_target(target, layer.name) ? named_layers : unnamed_layers)
         .push_back(peft_layer_name(model, layer.name));
   if (named_layers.empty()) return target;
   auto const& first = named_layers.front();
   for (std::string const& candidate :
        {first.substr(first.rfind('.') + 1), std::string(name_in_block(first))}) {
     auto const is_named = [&](std::string const& name) { return is_target(candidate, name); };
-    if (std::ranges::all_of(named_layers, is_named) && std::ranges::none_of(others, is_named))
+    if (std::ranges::all_of(named_layers, is_named) &&
+        std::ranges::none_of(unnamed_layers, is_named))
       return candidate;
   }
   return first;

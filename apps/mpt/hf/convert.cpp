@@ -11,11 +11,11 @@
 #include <mpt/config/family.hpp>
 #include <mpt/config/hf.hpp>
 #include <mpt/config/token_ids.hpp>
+#include <mpt/hf/generation_defaults.hpp>
 #include <mpt/hf/is_model.hpp>
 #include <mpt/hf/merge.hpp>
 #include <mpt/hf/remote_code.hpp>
 #include <mpt/hf/shapes.hpp>
-#include <mpt/yaml/small_file.hpp>
 #include <parallel/checkpoint/folder_claim.hpp>
 #include <parallel/checkpoint/save.hpp>
 
@@ -103,13 +103,11 @@ hf::export_options export_options_of(model_config const& config, std::string con
                              .config = config_json_of(config, dtype),
                              .generation_config = nlohmann::json{{"_from_model_config", true}}};
   add_remote_code(options, config);
-  if (auto const file = std::filesystem::path(tokenizer) / "generation_config.json";
-      !tokenizer.empty() && parallel::files::exists(file)) {  // the authors' recommendations
-    auto const json = parallel::checkpoint::parse_json(read_small_file(file), file.string());
-    require(json.is_object(), file.string(), ": must be a JSON object");
-    options.generation_config = json;
+  if (auto const json = tokenizer.empty() ? std::nullopt : read_generation_json(tokenizer)) {
+    options.generation_config = *json;  // the authors' recommendations
     options.generation_config->erase("transformers_version");
-    if (end_tokens.empty()) end_tokens = read_token_ids(json, "eos_token_id", file.string());
+    if (end_tokens.empty())
+      end_tokens = read_token_ids(*json, "eos_token_id", generation_file(tokenizer).string());
   }
   if (find_family(config.family) != nullptr)  // else transformers takes ids of the class's own
     for (char const* const key : {"bos_token_id", "eos_token_id"}) options.config[key] = nullptr;
@@ -165,8 +163,7 @@ void export_hugging_face(model_source const& source, std::filesystem::path const
   hf::hf_export(
       out, stored.shapes,
       [&](std::string const& name, index begin, std::span<float> elements) {
-        stored.layout ? stored.layout->read_tensor(name, begin, elements, read)
-                      : read(name, begin, elements);
+        stored.read(name, begin, elements, read);
       },
       export_settings);
 }
@@ -189,8 +186,7 @@ void export_adapter(model_source const& source, std::filesystem::path const& out
   hf::hf_export(
       out, stored.shapes,
       [&](std::string const& name, index begin, std::span<float> elements) {
-        stored.layout ? stored.layout->read_tensor(name, begin, elements, read)
-                      : read(name, begin, elements);
+        stored.read(name, begin, elements, read);
       },
       export_settings);
 }

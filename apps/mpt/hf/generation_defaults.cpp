@@ -2,8 +2,6 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include <mpt/yaml/node.hpp>
 #include <mpt/yaml/small_file.hpp>
 #include <parallel/checkpoint/json.hpp>
@@ -11,12 +9,24 @@
 
 namespace mpt {
 
+std::filesystem::path generation_file(std::filesystem::path const& folder) {
+  return folder / "generation_config.json";
+}
+
+std::optional<nlohmann::json> read_generation_json(std::filesystem::path const& folder) {
+  auto const file = generation_file(folder);
+  if (!parallel::files::exists(file)) return std::nullopt;
+  auto json = parallel::checkpoint::parse_json(read_small_file(file), file.string());
+  parallel::require(json.is_object(), file.string(), ": must be a JSON object");
+  return json;
+}
+
 generation_defaults read_generation_defaults(std::filesystem::path const& folder) {
   generation_defaults out;
-  auto const file = folder / "generation_config.json";
-  if (!parallel::files::exists(file)) return out;
-  auto const json = parallel::checkpoint::parse_json(read_small_file(file), file.string());
-  parallel::require(json.is_object(), file.string(), ": must be a JSON object");
+  auto const content = read_generation_json(folder);
+  if (!content) return out;
+  auto const& json = *content;
+  auto const file = generation_file(folder);
   auto const number = [&](char const* key) -> std::optional<double> {
     auto const found = json.find(key);
     if (found == json.end() || found->is_null()) return std::nullopt;
@@ -25,9 +35,7 @@ generation_defaults read_generation_defaults(std::filesystem::path const& folder
     return found->get<double>();
   };
   out.repetition_penalty = number("repetition_penalty");
-  if (!json.value("do_sample", nlohmann::json(false)).is_boolean() ||
-      !json.value("do_sample", nlohmann::json(false)).get<bool>())
-    return out;
+  if (json.value("do_sample", nlohmann::json(false)) != true) return out;
   constexpr std::int64_t default_top_k = 50;
   out.temperature = number("temperature").value_or(1.0);
   out.top_p = number("top_p");

@@ -5,10 +5,10 @@
 
 #include <mpt/config/hf.hpp>
 #include <mpt/config/token_ids.hpp>
+#include <mpt/hf/generation_defaults.hpp>
 #include <mpt/hf/is_model.hpp>
 #include <mpt/hf/names.hpp>
 #include <mpt/hf/shapes.hpp>
-#include <mpt/yaml/small_file.hpp>
 #include <parallel/checkpoint/checkpoints.hpp>
 
 namespace mpt {
@@ -28,10 +28,9 @@ model_source::model_source(std::filesystem::path const& path, std::filesystem::p
   if (adapter_) {
     require(!config_.lora, path_.string(),
             ": has adapters of its own; merge them first (convert --merge), or give no other");
-    if (imported_) separate_projections(config_);
-    auto apart = config_;
-    separate_projections(apart);
-    require(apart.attn.fused_qkv == config_.attn.fused_qkv, path_.string(),
+    bool const was_fused = config_.attn.fused_qkv;
+    separate_projections(config_);
+    require(imported_ || config_.attn.fused_qkv == was_fused, path_.string(),
             ": holds queries, keys and values in one matrix, which adapters of the family ",
             config_.family, " do not fit; make a folder of it first (convert) and adapt that");
     config_.lora = adapter_->config(config_);
@@ -40,7 +39,8 @@ model_source::model_source(std::filesystem::path const& path, std::filesystem::p
 }
 
 void model_source::match_projections(model_config const& model) {
-  if (family_ == nullptr || !imported_) return;
+  bool const is_family_folder = family_ != nullptr && imported_;
+  if (!is_family_folder || config_.attn.fused_qkv == model.attn.fused_qkv) return;
   config_.attn.fused_qkv = model.attn.fused_qkv;
   find_layout();
 }
@@ -60,8 +60,12 @@ std::string model_source::name_in_folder(std::string const& tensor) const {
              : tensor;
 }
 
+bool model_source::is_in_family_tensors(std::string const& name) const {
+  return layout_ && (in_adapter(name) || imported_);
+}
+
 std::vector<index> const& model_source::shape_of(std::string const& name) const {
-  if (layout_ && (in_adapter(name) || imported_)) return layout_->shape_of(name);
+  if (is_in_family_tensors(name)) return layout_->shape_of(name);
   if (in_adapter(name)) return adapter_->shape_of(name);
   return checkpoint_ ? checkpoint_->at(name).extents
                      : imported_->tensors().shape_of(stored_name(name));
@@ -69,9 +73,8 @@ std::vector<index> const& model_source::shape_of(std::string const& name) const 
 
 void model_source::require_family_tensors(std::span<hf::named_shape const> expected) const {
   for (auto const& [name, extents] : expected)
-    if (imported_ || is_adapter(name))
-      require(layout_->shape_of(name) == extents, path_.string(), ": ", name,
-              " has another shape than its configuration says");
+    require(shape_of(name) == extents, path_.string(), ": ", name,
+            " has another shape than its configuration says");
   auto const tensors = layout_->tensors();
   if (adapter_) adapter_->require_tensors(hf::adapters_of(tensors));
   if (!imported_) return;
@@ -88,15 +91,7 @@ void model_source::require_family_tensors(std::span<hf::named_shape const> expec
 }
 
 void model_source::require_tensors(std::span<hf::named_shape const> expected) const {
-  if (layout_) {
-    require_family_tensors(expected);
-    if (imported_) return;
-    auto const base = hf::without_adapters(expected);
-    for (auto const& [name, extents] : base)
-      require(checkpoint_->at(name).extents == extents, path_.string(), ": ", name,
-              " has another shape than its configuration says");
-    return;
-  }
+  if (layout_) return require_family_tensors(expected);
   std::vector<hf::named_shape> base;
   if (adapter_) {
     adapter_->require_tensors(hf::adapters_of(expected));
@@ -164,11 +159,8 @@ void model_source::open() {
 }
 
 void model_source::read_generation_config() {
-  auto const file = path_ / "generation_config.json";
-  if (!parallel::files::exists(file)) return;
-  auto const json = parallel::checkpoint::parse_json(read_small_file(file), file.string());
-  require(json.is_object(), file.string(), ": must be a JSON object");
-  end_tokens_ = read_token_ids(json, "eos_token_id", file.string());
+  if (auto const json = read_generation_json(path_))
+    end_tokens_ = read_token_ids(*json, "eos_token_id", generation_file(path_).string());
 }
 
 void model_source::read_adapters(nlohmann::json const& peft_config) {

@@ -50,9 +50,15 @@ class family_form {
   /// The activation function under its name in transformers.
   void activation(std::string_view key, parallel::ops::activation_kind& kind,
                   std::string_view fallback);
-  /// Initial values of this standard deviation (`initializer_range`), with those of projections
-  /// back to the residual stream divided by sqrt(2 * layers) or not. Throws for a negative one.
-  [[nodiscard]] init_config normal_init(double deviation, bool divides_residual) const;
+  /// vocab_size, hidden_size, num_hidden_layers, num_attention_heads and intermediate_size, which
+  /// the file must have.
+  void sizes(model_config& model);
+  /// attention_bias: whether all projections of attention have a bias. `model.no_bias` is set
+  /// before.
+  void attention_bias(model_config& model, bool fallback);
+  /// initializer_range: the standard deviation of initial values, those of projections back to the
+  /// residual stream divided by sqrt(2 * layers) or not. Throws for a negative one.
+  void initial_values(init_config& init, bool divides_residual);
   /// Keys of the rotary positions.
   struct rotary_keys {
     std::string_view theta = "rope_theta";

@@ -24,6 +24,10 @@ void describe_llama(family_form& form, model_config& model, llama_defaults const
 /// a window in some of the layers is refused.
 void describe_optional_window(family_form& form, model_config& model);
 
+/// `sliding_window`: the tokens that a token sees, itself included; none where it is null, and
+/// transformers' default where it is absent.
+[[nodiscard]] std::optional<std::int64_t> read_window(family_form& form);
+
 /// Whether the layers have a window, as `layer_types` says; none where the file has no such list.
 /// Throws when only some of them have one.
 [[nodiscard]] std::optional<bool> read_layer_types(family_form& form);

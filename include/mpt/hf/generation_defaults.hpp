@@ -1,13 +1,22 @@
-// The settings of sampling that a model's authors recommend, in its generation_config.json.
+// generation_config.json of a model's folder, and the settings of sampling that it recommends.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 
+#include <nlohmann/json.hpp>
+
 #include <parallel/core/error.hpp>
 
 namespace mpt {
+
+/// The path of the file in a folder.
+[[nodiscard]] std::filesystem::path generation_file(std::filesystem::path const& folder);
+
+/// The file's content, an object; nothing where the folder has no such file.
+[[nodiscard]] std::optional<nlohmann::json> read_generation_json(
+    std::filesystem::path const& folder);
 
 /// Settings that a file gives; none where it gives none.
 struct generation_defaults {

@@ -58,7 +58,7 @@ class model_source {
   /// or infinite.
   template <class T>
   void read(std::string const& name, index begin, std::span<T> out) const {
-    if (layout_ && (in_adapter(name) || imported_))
+    if (is_in_family_tensors(name))
       layout_->read_parameter(name, begin, out, tensor_reader<T>(name));
     else if (in_adapter(name))
       adapter_->read(name, begin, out);
@@ -78,7 +78,7 @@ class model_source {
       return require_finite(name, out);
     }
     if (run == 0) return read(name, begin, out);
-    if (layout_ && (in_adapter(name) || imported_)) {
+    if (is_in_family_tensors(name)) {
       index const width = layout_->width_of(name);
       layout_->read_parameter_block(name,
                                     {begin / width, std::ssize(out) / run, begin % width, run}, out,
@@ -132,6 +132,9 @@ class model_source {
   void read_adapters(nlohmann::json const& peft_config);
 
   [[nodiscard]] bool in_adapter(std::string const& name) const;
+
+  /// Whether the parameter is read from tensors of a family, in a folder or an adapter.
+  [[nodiscard]] bool is_in_family_tensors(std::string const& name) const;
 
   template <class T>
   void require_finite(std::string const& name, std::span<T> values) const {

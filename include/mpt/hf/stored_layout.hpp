@@ -57,11 +57,11 @@ class stored_layout {
   /// Names and shapes of the family's tensors, in the order of the parameters.
   [[nodiscard]] std::span<named_shape const> tensors() const { return tensors_; }
   [[nodiscard]] bool contains(std::string const& parameter) const {
-    return of_parameters_.contains(parameter);
+    return parameter_pieces_.contains(parameter);
   }
   /// The shape of a parameter. Throws when the model has no such parameter.
   [[nodiscard]] std::vector<parallel::index> const& shape_of(std::string const& parameter) const {
-    return find(of_parameters_, parameter).extents;
+    return find(parameter_pieces_, parameter).extents;
   }
 
   /// Fills `out` with elements of a parameter from `begin` on. read(tensor, begin, span) reads
@@ -69,20 +69,20 @@ class stored_layout {
   template <class T, class Read>
   void read_parameter(std::string const& name, parallel::index begin, std::span<T> out,
                       Read const& read) const {
-    read_elements(of_parameters_, name, begin, out, read);
+    read_elements(parameter_pieces_, name, begin, out, read);
   }
   /// Fills `out` with elements of a tensor of the family; read(parameter, begin, span) reads those
   /// of a parameter.
   template <class T, class Read>
   void read_tensor(std::string const& name, parallel::index begin, std::span<T> out,
                    Read const& read) const {
-    read_elements(of_tensors_, name, begin, out, read);
+    read_elements(tensor_pieces_, name, begin, out, read);
   }
   /// Fills `out` with the block of a parameter, row by row.
   template <class T, class Read>
   void read_parameter_block(std::string const& name, matrix_block const& block, std::span<T> out,
                             Read const& read) const {
-    read_block(find(of_parameters_, name), block, out, read);
+    read_block(find(parameter_pieces_, name), block, out, read);
   }
   /// Calls f(tensor, begin, offset, count) for the runs of elements of tensors that hold elements
   /// [begin, begin + size) of a parameter, `offset` counted from `begin`.
@@ -90,38 +90,38 @@ class stored_layout {
   void for_each_run(std::string const& parameter, parallel::index begin, parallel::index size,
                     F const& f) const {
     using parallel::index;
-    auto const& m = find(of_parameters_, parameter);
+    auto const& m = find(parameter_pieces_, parameter);
     if (m.is_transposed) {
       for (index i = 0; i < size; ++i)
-        f(m.pieces.front().other, (begin + i) % m.width * m.other_width + (begin + i) / m.width, i,
-          index{1});
+        f(m.pieces.front().target, (begin + i) % m.width * m.target_width + (begin + i) / m.width,
+          i, index{1});
       return;
     }
     for (auto const& p : m.pieces) {
       index const first = std::max(begin, p.row * m.width);
       index const last = std::min(begin + size, (p.row + p.rows) * m.width);
       if (first < last)
-        f(p.other, first + (p.other_row - p.row) * m.width, first - begin, last - first);
+        f(p.target, first + (p.target_row - p.row) * m.width, first - begin, last - first);
     }
   }
 
   /// The number of columns of a parameter; 1 for a vector.
   [[nodiscard]] parallel::index width_of(std::string const& parameter) const {
-    return find(of_parameters_, parameter).width;
+    return find(parameter_pieces_, parameter).width;
   }
 
  private:
-  /// Rows [row, row + rows) of a matrix, which are rows of another one from `other_row` on.
+  /// Rows [row, row + rows) of a matrix, which are rows of another one from `target_row` on.
   struct piece {
     parallel::index row = 0;
     parallel::index rows = 0;
-    std::string other;
-    parallel::index other_row = 0;
+    std::string target;
+    parallel::index target_row = 0;
   };
   struct matrix {
     std::vector<parallel::index> extents = {};
     parallel::index width = 1;
-    parallel::index other_width = 1;
+    parallel::index target_width = 1;
     bool is_transposed = false;
     std::vector<piece> pieces;  // in the order of rows, without gaps
   };
@@ -153,7 +153,7 @@ class stored_layout {
     if (m.is_transposed) {
       std::vector<T> column(unsigned_count(block.rows));
       for (index c = 0; c < block.columns; ++c) {
-        read(m.pieces.front().other, (block.column + c) * m.other_width + block.row,
+        read(m.pieces.front().target, (block.column + c) * m.target_width + block.row,
              std::span<T>(column));
         for (index r = 0; r < block.rows; ++r)
           out[unsigned_count(r * block.columns + c)] = column[unsigned_count(r)];
@@ -166,21 +166,30 @@ class stored_layout {
       bool const is_whole = block.columns == m.width;
       index const step = is_whole ? last - first : 1;  // rows that are read at once
       for (index row = first; row < last; row += step)
-        read(p.other, (p.other_row + row - p.row) * m.width + block.column,
+        read(p.target, (p.target_row + row - p.row) * m.width + block.column,
              out.subspan(unsigned_count((row - block.row) * block.columns),
                          unsigned_count(step * block.columns)));
     }
   }
 
   std::vector<named_shape> tensors_;
-  matrices of_parameters_;
-  matrices of_tensors_;
+  matrices parameter_pieces_;
+  matrices tensor_pieces_;
 };
 
 /// The tensors of an export, and where their elements come from.
 struct stored_tensors {
   std::vector<named_shape> shapes;
   std::optional<stored_layout> layout;  ///< none: they are the parameters themselves
+
+  /// Fills `out` with elements of a tensor; read(parameter, begin, span) reads those of a
+  /// parameter.
+  template <class T, class Read>
+  void read(std::string const& tensor, parallel::index begin, std::span<T> out,
+            Read const& read_parameter) const {
+    layout ? layout->read_tensor(tensor, begin, out, read_parameter)
+           : read_parameter(tensor, begin, out);
+  }
 };
 
 }  // namespace mpt::hf

@@ -16,12 +16,12 @@ namespace family_test {
 using nlohmann::json;
 
 json llama(std::int64_t width, std::int64_t layers, std::int64_t heads, std::int64_t kv_heads,
-           std::int64_t hidden, std::int64_t vocabulary, json const& more = json::object()) {
+           std::int64_t hidden, std::int64_t vocabulary, json const& changes = json::object()) {
   json out{{"model_type", "llama"},           {"hidden_size", width},
            {"num_hidden_layers", layers},     {"num_attention_heads", heads},
            {"num_key_value_heads", kv_heads}, {"intermediate_size", hidden},
            {"vocab_size", vocabulary}};
-  out.update(more);
+  out.update(changes);
   return out;
 }
 
@@ -103,9 +103,9 @@ TEST_CASE("families: the rotary positions of both generations of transformers' f
   CHECK(stretched.attention_factor == doctest::Approx(0.1 * std::log(4.0) + 1.0).epsilon(1e-15));
 }
 
-std::string refusal(json const& more) {
+std::string refusal(json const& changes) {
   return test::message_of(
-      [&] { (void)mpt::from_hf_json(llama(16, 2, 4, 2, 24, 29, more), "config.json"); });
+      [&] { (void)mpt::from_hf_json(llama(16, 2, 4, 2, 24, 29, changes), "config.json"); });
 }
 
 TEST_CASE("families: configurations that cannot be held are refused by the field's name") {

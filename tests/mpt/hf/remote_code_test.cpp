@@ -85,6 +85,28 @@ void check_model_class(fs::path const& folder, mpt::model_config const& config) 
   CHECK(fs::exists(folder / "modeling_parallel_mpt.py") != is_known);
 }
 
+/// The ids of a golden file.
+text input_of(parallel::checkpoint::safetensors_file const& file) {
+  auto const& shape = file.at("input_ids").extents;
+  std::vector<std::int64_t> wide(static_cast<std::size_t>(shape[0] * shape[1]));
+  file.read_bytes("input_ids", 0, std::ssize(wide), std::as_writable_bytes(std::span(wide)));
+  return {{wide.begin(), wide.end()}, shape[1]};
+}
+
+/// Checks that logits are the golden file's to 4e-6 of the largest.
+void check_logits(std::vector<float> const& logits,
+                  parallel::checkpoint::safetensors_file const& file) {
+  auto const expected = test::golden_tensor<float>(file, "logits64");
+  REQUIRE(logits.size() == expected.size());
+  float largest_difference = 0;
+  float largest = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    largest_difference = std::max(largest_difference, std::abs(logits[i] - expected[i]));
+    largest = std::max(largest, std::abs(expected[i]));
+  }
+  CHECK(largest_difference <= 4e-6F * largest);
+}
+
 TEST_CASE("remote code: every golden form exports its class and computes the reference's logits") {
   export_location const location;
   int remote_count = 0;
@@ -113,27 +135,16 @@ TEST_CASE("remote code: every golden form exports its class and computes the ref
 
     check_model_class(out, trained.config());
     if (!mpt::transformers_gaps(trained.config()).empty()) ++remote_count;
-    auto const& shape = file.at("input_ids").extents;
-    std::vector<std::int64_t> wide(static_cast<std::size_t>(shape[0] * shape[1]));
-    file.read_bytes("input_ids", 0, std::ssize(wide), std::as_writable_bytes(std::span(wide)));
-    text input{{wide.begin(), wide.end()}, shape[1]};
+    auto input = input_of(file);
     if (trained.config().attn.attn_uses_sequence_id) {
       constexpr std::int32_t separator = 7;  // ends documents in these batches
       mpt::sequences const all_sequences(input.ids, input.length,
                                          {mpt::document_separator::side::ends_document, separator});
-      auto const begins = all_sequences.view({0, shape[0]}).document_begins;
+      auto const begins = all_sequences.view({0, all_sequences.count()}).document_begins;
       input.begins.assign(begins.begin(), begins.end());
     }
     auto const logits = logits_of(out, input);
-    auto const expected = test::golden_tensor<float>(file, "logits64");
-    REQUIRE(logits.size() == expected.size());
-    float largest_difference = 0;
-    float largest = 0;
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-      largest_difference = std::max(largest_difference, std::abs(logits[i] - expected[i]));
-      largest = std::max(largest, std::abs(expected[i]));
-    }
-    CHECK(largest_difference <= 4e-6F * largest);
+    check_logits(logits, file);
     location.save_reference(form, input, logits);
   }
   CHECK(remote_count == 30);  // all but b1, b2, b3
@@ -170,20 +181,9 @@ TEST_CASE(
         }());
     check_model_class(out, config);
     CHECK(mpt::model_source(out).config() == config);
-    auto const& shape = file.at("input_ids").extents;
-    std::vector<std::int64_t> wide(static_cast<std::size_t>(shape[0] * shape[1]));
-    file.read_bytes("input_ids", 0, std::ssize(wide), std::as_writable_bytes(std::span(wide)));
-    text const input{{wide.begin(), wide.end()}, shape[1]};
+    auto const input = input_of(file);
     auto const logits = logits_of(out, input);
-    auto const expected = test::golden_tensor<float>(file, "logits64");
-    REQUIRE(logits.size() == expected.size());
-    float largest_difference = 0;
-    float largest = 0;
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-      largest_difference = std::max(largest_difference, std::abs(logits[i] - expected[i]));
-      largest = std::max(largest, std::abs(expected[i]));
-    }
-    CHECK(largest_difference <= 4e-6F * largest);
+    check_logits(logits, file);
     location.save_reference(name, input, logits);
   }
 }

@@ -26,8 +26,8 @@ using predicate = bool (*)(char32_t);
 // What a pattern repeats: characters of a set, greedily.
 struct repeated {
   predicate is_member;
-  std::size_t least;
-  std::size_t most;
+  std::size_t min_count;
+  std::size_t max_count;
 };
 
 constexpr std::size_t no_limit = 1000;
@@ -75,11 +75,11 @@ class engine {
                                        alternative const& parts, std::size_t part) const {
     if (part == parts.size()) return begin;
     std::size_t count = 0;
-    while (count < parts[part].most && begin + count < text.size() &&
+    while (count < parts[part].max_count && begin + count < text.size() &&
            parts[part].is_member(text[begin + count]))
       ++count;
     for (;; --count) {
-      if (count < parts[part].least) return begin;
+      if (count < parts[part].min_count) return begin;
       auto const end = match_from(text, begin + count, parts, part + 1);
       bool const is_rest_empty = part + 1 == parts.size() || least_size(parts, part + 1) == 0;
       if (end != begin + count || is_rest_empty) return end;
@@ -89,7 +89,7 @@ class engine {
 
   [[nodiscard]] static std::size_t least_size(alternative const& parts, std::size_t part) {
     std::size_t size = 0;
-    for (; part < parts.size(); ++part) size += parts[part].least;
+    for (; part < parts.size(); ++part) size += parts[part].min_count;
     return size;
   }
 
@@ -120,13 +120,13 @@ engine engine_of(mpt::word_pattern pattern) {
   repeated const blank{is_blank, 0, 1};
   repeated const preceding{may_precede_letters, 0, 1};
   alternative const lines{{engine::is_space, 0, no_limit}, {is_newline, 1, no_limit}};
-  auto const others = [&](predicate is_member, predicate closes) {
+  auto const other_characters = [&](predicate is_member, predicate closes) {
     return alternative{blank, {is_member, 1, no_limit}, {closes, 0, no_limit}};
   };
   auto const llama3 = [&](predicate letters, predicate other, std::size_t digits) {
     return engine({{preceding, {letters, 1, no_limit}},
                    {{is_number, 1, digits}},
-                   others(other, is_newline),
+                   other_characters(other, is_newline),
                    lines},
                   true, false);
   };
@@ -134,7 +134,7 @@ engine engine_of(mpt::word_pattern pattern) {
     return engine({{preceding, {is_not_small, 0, no_limit}, {is_not_capital, 1, no_limit}},
                    {preceding, {is_not_small, 1, no_limit}, {is_not_capital, 0, no_limit}},
                    {{is_number, 1, digits}},
-                   others(is_other, is_newline_or_slash),
+                   other_characters(is_other, is_newline_or_slash),
                    lines},
                   ignores_case, contracts);
   };

@@ -17,8 +17,7 @@ void describe(family_form& form, model_config& model) {
   form.field("embd_pdrop", model.emb_pdrop, 0.1);
   form.field("attn_pdrop", model.attn.attn_pdrop, 0.1);
   form.field("tie_word_embeddings", model.tie_word_embeddings, true);
-  double deviation = model.init.init_std.value_or(0.02);
-  form.field("initializer_range", deviation, 0.02);
+  form.initial_values(model.init, true);
   form.activation("activation_function", model.ffn_act_fn, "gelu_new");
   form.fixed("scale_attn_weights", true, "scores are always divided by the root of head_dim");
   form.off("scale_attn_by_inverse_layer_idx", "scores that are scaled by layer are not supported");
@@ -28,7 +27,6 @@ void describe(family_form& form, model_config& model) {
       form.value("reorder_and_upcast_attn"));  // scores are always computed in float32
   form.require(model.d_model % model.n_heads == 0, "n_head", model.n_heads, " must divide n_embd ",
                model.d_model);
-  model.init = form.normal_init(deviation, true);
 }
 
 constexpr stored_layer layers[] = {

@@ -6,36 +6,23 @@ namespace mpt::families::gpt_neox {
 namespace {
 
 void describe(family_form& form, model_config& model) {
-  form.count("vocab_size", model.vocab_size);
-  form.count("hidden_size", model.d_model);
-  form.count("num_hidden_layers", model.n_layers);
-  form.count("num_attention_heads", model.n_heads);
-  std::int64_t hidden = ffn_hidden(model);
-  form.count("intermediate_size", hidden);
+  form.sizes(model);
   form.field("max_position_embeddings", model.max_seq_len, 2048);
   form.field("layer_norm_eps", model.norm_eps, 1e-5);
   form.field("tie_word_embeddings", model.tie_word_embeddings, false);
   form.field("use_parallel_residual", model.parallel_residual, true);
   form.field("attention_dropout", model.attn.attn_pdrop, 0);
   form.field("hidden_dropout", model.resid_pdrop, 0);
-  bool has_bias = has_attention_bias(model);
-  form.field("attention_bias", has_bias, true);
-  double deviation = model.init.init_std.value_or(0.02);
-  form.field("initializer_range", deviation, 0.02);
+  form.attention_bias(model, true);
+  form.initial_values(model.init, false);
   form.activation("hidden_act", model.ffn_act_fn, "gelu");
   family_form::rotary_keys const keys{
       .theta = "rotary_emb_base", .fraction = "rotary_pct", .default_fraction = 0.25};
   if (form.writes()) return form.rotary(model, keys);
   form.require(model.d_model % model.n_heads == 0, "num_attention_heads", model.n_heads,
                " must divide hidden_size ", model.d_model);
-  model.ffn_hidden_size = hidden;
   model.learned_pos_emb = false;
   model.emb_pdrop = model.resid_pdrop;
-  if (!has_bias) {
-    model.attention_bias = false;
-    model.out_proj_bias = false;
-  }
-  model.init = form.normal_init(deviation, false);
   form.rotary(model, keys);
 }
 

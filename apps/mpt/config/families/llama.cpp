@@ -6,12 +6,8 @@ namespace {
 
 void describe(family_form& form, model_config& model) {
   describe_llama(form, model);
-  bool has_bias = has_attention_bias(model);
-  form.field("attention_bias", has_bias, false);
+  form.attention_bias(model, false);
   form.off("mlp_bias", "biases in the feed-forward layers are not supported");
-  if (form.writes() || !has_bias) return;
-  model.attention_bias = true;
-  model.out_proj_bias = true;
 }
 
 }  // namespace

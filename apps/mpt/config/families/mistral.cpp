@@ -9,10 +9,7 @@ void describe(family_form& form, model_config& model) {
   auto& window = model.attn.sliding_window_size;  // tokens before a token, without itself
   if (form.writes())
     return form.put("sliding_window", window < 0 ? nlohmann::json() : nlohmann::json(window + 1));
-  bool const is_absent = !form.json().contains("sliding_window");
-  std::optional<std::int64_t> size;
-  form.optional_count("sliding_window", size);
-  if (is_absent) size = 4096;  // transformers' default, which null switches off
+  auto const size = read_window(form);
   if (size && read_layer_types(form).value_or(true)) window = *size - 1;
 }
 

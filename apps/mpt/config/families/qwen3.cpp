@@ -10,14 +10,10 @@ void describe(family_form& form, model_config& model) {
                  "is missing; a model's size is not guessed");
   describe_llama(form, model, {.key_heads = 32, .max_positions = 32768});
   describe_optional_window(form, model);
-  bool has_bias = has_attention_bias(model);
-  form.field("attention_bias", has_bias, false);
+  form.attention_bias(model, false);
   if (form.writes()) return form.put("head_dim", head_dim(model));
   model.attn.qk_gn = true;
   model.attn.qk_norm_eps = model.norm_eps;
-  if (!has_bias) return;
-  model.attention_bias = true;
-  model.out_proj_bias = true;
 }
 
 }  // namespace
