@@ -90,6 +90,21 @@ awk -v a="$merged" -v b="$beside" -v c="$plain" \
   'BEGIN { d = a - b; exit !(d < 1e-4 && d > -1e-4 && a < c - 1e-3) }' ||
   fail "merged $merged, beside the model $beside, without adapters $plain"
 
+# overrides that cure what the file alone is refused for
+cp -r llama-hf llama-odd
+python3 - llama-odd/config.json << 'END_OF_FILE'
+import json, sys
+config = json.load(open(sys.argv[1]))
+config["rope_scaling"] = {"rope_type": "longrope", "factor": 2.0}
+json.dump(config, open(sys.argv[1], "w"))
+END_OF_FILE
+train_odd() { "$programs/pretrain" llama.yaml model.pretrained_model_name_or_path=llama-odd model.pretrained=true \
+  max_duration=2ba autoresume=false ranks=1 "$@" > log 2>&1; }
+train_odd && fail 'a rope_type that is not supported is taken'
+grep -q 'rope_type: is "longrope"' log || { cat log >&2; fail 'the refusal does not name the type'; }
+train_odd 'model.config_overrides={rope_scaling: {rope_type: linear, factor: 2.0}}' ||
+  { cat log >&2; fail 'the override does not reach the weights'; }
+
 # plans of whole models, from their config.json alone
 for i in {1..2000}; do printf '{"prompt": "What is %d?", "response": "a number"}\n' "$i"; done > train.jsonl
 cp train.jsonl test.jsonl

@@ -93,9 +93,10 @@ model_config read_family_json(model_family const& family, nlohmann::json json,
   model_config model;
   model.family = family.model_type;
   family_form form(json, source);
-  form.off("quantization_config",
-           "quantised weights are not read; load the model with transformers, dequantise it, and "
-           "save it as bfloat16");
+  form.require_off(
+      "quantization_config",
+      "quantised weights are not read; load the model with transformers, dequantise it, and "
+      "save it as bfloat16");
   family.describe(form, model);
   if (overrides.is_object()) require_known_keys(family, form, overrides, source);
   check_model(model, source + ": in the terms of an MPT, ");

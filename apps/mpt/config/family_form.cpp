@@ -93,15 +93,25 @@ void family_form::field(std::string_view key, bool& flag, bool fallback) {
   flag = found.get<bool>();
 }
 
-void family_form::fixed(std::string_view key, nlohmann::json const& expected,
-                        std::string_view advice, bool may_be_absent) {
+void family_form::probability(std::string_view key, double& number, double fallback) {
+  field(key, number, fallback);
+  require(number >= 0 && number < 1, key, "expected a number from 0 to below 1, found ", number);
+}
+
+void family_form::epsilon(std::string_view key, double& number, double fallback) {
+  field(key, number, fallback);
+  require(number > 0 && number < 1, key, "expected a number above 0 and below 1, found ", number);
+}
+
+void family_form::require_value(std::string_view key, nlohmann::json const& expected,
+                                std::string_view advice, bool may_be_absent) {
   if (writes_) return put(key, expected);
   auto const found = value(key);
   require(found == expected || (may_be_absent && found.is_null()), key, "is ",
           printable(found.dump()), ", expected ", expected.dump(), "; ", advice);
 }
 
-void family_form::off(std::string_view key, std::string_view advice) {
+void family_form::require_off(std::string_view key, std::string_view advice) {
   if (writes_) return;
   auto const found = value(key);
   require(is_off(found), key, "is ", printable(found.dump()), "; ", advice);
@@ -204,7 +214,8 @@ void family_form::read_scaling(nlohmann::json const& type, std::int64_t position
   if (type == "dynamic") rope.scaling = rope_scaling::dynamic;
   if (type == "llama3") rope.scaling = rope_scaling::llama3;
   if (type == "yarn") rope.scaling = rope_scaling::yarn;
-  require(rope.scaling != rope_scaling::none, "rope_type", "is ", printable(type.dump()),
+  std::string_view const type_key = value("rope_type").is_null() ? "type" : "rope_type";
+  require(rope.scaling != rope_scaling::none, type_key, "is ", printable(type.dump()),
           "; the types here are default, linear, dynamic, llama3 and yarn");
   double const unset = 0;
   field("factor", rope.factor, unset);
@@ -220,6 +231,9 @@ void family_form::read_scaling(nlohmann::json const& type, std::int64_t position
       require(!value(key).is_null(), key, "is missing; rope_type llama3 needs it");
     field("low_freq_factor", rope.low_freq_factor, 1);
     field("high_freq_factor", rope.high_freq_factor, 4);
+    require(rope.low_freq_factor > 0 && rope.low_freq_factor < rope.high_freq_factor,
+            "low_freq_factor", "must be above 0 and below high_freq_factor ", rope.high_freq_factor,
+            ", found ", rope.low_freq_factor);
   }
   if (rope.scaling == rope_scaling::yarn) {
     field("beta_fast", rope.beta_fast, rope.beta_fast);

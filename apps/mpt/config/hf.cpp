@@ -141,25 +141,31 @@ namespace {
 /// The element type that a config.json names.
 [[nodiscard]] std::string read_dtype(nlohmann::json const& json, std::string const& source) {
   std::string out = "float32";
-  for (char const* const key : {"torch_dtype", "dtype"})  // older and newer transformers
-    if (auto const found = json.find(key); found != json.end() && !found->is_null())
-      out = found->is_string() ? found->get<std::string>() : found->dump();
-  parallel::require(out == "float32" || out == "bfloat16" || out == "float16", source,
-                    ": torch_dtype is '", printable(out),
-                    "'; expected float32, bfloat16 or float16");
+  for (char const* const key : {"torch_dtype", "dtype"}) {  // older and newer transformers
+    auto const found = json.find(key);
+    if (found == json.end() || found->is_null()) continue;
+    out = found->is_string() ? found->get<std::string>() : found->dump();
+    parallel::require(out == "float32" || out == "bfloat16" || out == "float16", source, ": ", key,
+                      " is '", printable(out), "'; expected float32, bfloat16 or float16");
+  }
   return out;
 }
 
 }  // namespace
+
+hf_model with_stored_form(model_config model, nlohmann::json const& json,
+                          std::string const& source) {
+  return {.model = std::move(model),
+          .dtype = read_dtype(json, source),
+          .end_tokens = read_token_ids(json, "eos_token_id", source)};
+}
 
 hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
   parallel::require(json.is_object(), source, ": expected a JSON object, found ",
                     std::string_view(json.type_name()));
   if (auto const type = json.find("model_type"); type != json.end() && type->is_string())
     if (auto const* const family = find_family(type->get_ref<std::string const&>()))
-      return {.model = read_family_json(*family, json, source),
-              .dtype = read_dtype(json, source),
-              .end_tokens = read_token_ids(json, "eos_token_id", source)};
+      return with_stored_form(read_family_json(*family, json, source), json, source);
   config_node root = detail::node_of(json, source, config_limits{}.depth);
   auto const text_of = [&](std::string_view key) {
     config_node const* const node = root.find(key);
@@ -215,10 +221,7 @@ hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
 
   config_report report;
   config_reader reader(root, "", report);
-  hf_model result;
-  result.model = read_model(reader);
-  result.end_tokens = read_token_ids(json, "eos_token_id", source);
-  result.dtype = read_dtype(json, source);
+  auto result = with_stored_form(read_model(reader), json, source);
   if (from_transformers) {
     auto const gaps = transformers_gaps(result.model);
     if (!gaps.empty())

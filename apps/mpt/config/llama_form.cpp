@@ -13,13 +13,13 @@ void describe_llama(family_form& form, model_config& model, llama_defaults const
   if (takes_default) key_heads = defaults.key_heads;
   form.optional_count("head_dim", model.head_dim);
   form.field("max_position_embeddings", model.max_seq_len, defaults.max_positions);
-  form.field("rms_norm_eps", model.norm_eps, 1e-6);
+  form.epsilon("rms_norm_eps", model.norm_eps, 1e-6);
   form.field("tie_word_embeddings", model.tie_word_embeddings, false);
-  form.field("attention_dropout", model.attn.attn_pdrop, 0);
+  form.probability("attention_dropout", model.attn.attn_pdrop, 0);
   form.initial_values(model.init, false);
   form.activation("hidden_act", model.ffn_act_fn, "silu");
-  form.off("num_experts", "mixtures of experts are not supported");
-  form.off("num_local_experts", "mixtures of experts are not supported");
+  form.require_off("num_experts", "mixtures of experts are not supported");
+  form.require_off("num_local_experts", "mixtures of experts are not supported");
   if (form.writes()) return form.rotary(model, {});
   form.require(model.n_heads <= model.d_model, "num_attention_heads", "is larger than hidden_size");
   form.require(model.head_dim || model.d_model % model.n_heads == 0, "num_attention_heads",

@@ -97,15 +97,16 @@ namespace {
 template <class T>
 void check_exceptions(config_reader const& reader, std::string_view key,
                       std::vector<layer_exception<T>> const& exceptions, lora_config const& lora,
-                      std::vector<linear_layer> const& layers) {
+                      model_config const& model, std::vector<linear_layer> const& layers) {
   for (auto const& exception : exceptions) {
     bool found = false;
     for (auto const& layer : layers) {
       if (!is_adapted(lora, layer.name) || !is_target(exception.layers, layer.name)) continue;
       found = true;
       auto const effective_value = value_for(exceptions, layer.name, exception.value);
-      reader.check(key, effective_value == exception.value, "gives ", layer.name, " two values, ",
-                   effective_value, " and ", exception.value, "; name each layer once");
+      reader.check(key, effective_value == exception.value, "gives ",
+                   peft_layer_name(model, layer.name), " two values, ", effective_value, " and ",
+                   exception.value, "; name each layer once");
     }
     reader.check(key, found, "'", printable(exception.layers),
                  "' names no layer with an adapter, as target_modules does; regular expressions "
@@ -139,13 +140,18 @@ template <class T>
     parallel::require(is_valid, item.location, ": ", reader.full_name(key), ".", printable(name),
                       ": expected ", is_rank ? "a rank from 1 to " : "a number above 0",
                       is_rank ? std::to_string(largest_d_model) : "", ", found ", describe(item));
-    auto const found = targets_from_peft(model, name);
+    auto found = targets_from_peft(model, name);
+    std::erase_if(found, [&](std::string const& target) {  // layers that have no adapter
+      return std::ranges::none_of(layers, [&](linear_layer const& layer) {
+        return is_adapted(lora, layer.name) && is_target(target, layer.name);
+      });
+    });
     if (find_family(model.family) == nullptr || found.empty())
       out.push_back({name, value.value_or(T{1})});
     else
       for (auto const& target : found) out.push_back({target, value.value_or(T{1})});
   }
-  check_exceptions(reader, key, out, lora, layers);
+  check_exceptions(reader, key, out, lora, model, layers);
   return out;
 }
 

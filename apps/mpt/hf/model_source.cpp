@@ -13,7 +13,8 @@
 
 namespace mpt {
 
-model_source::model_source(std::filesystem::path const& path, std::filesystem::path const& adapter)
+model_source::model_source(std::filesystem::path const& path, std::filesystem::path const& adapter,
+                           model_config const* known_model)
     : path_(path) {
   if (!adapter.empty()) {
     require(is_adapter_folder(adapter), adapter.string(), ": holds no ", adapter_config_name,
@@ -23,7 +24,7 @@ model_source::model_source(std::filesystem::path const& path, std::filesystem::p
     adapter_.emplace(path);
     path_ = adapter_->base();
   }
-  open();
+  open(known_model);
   family_ = find_family(config_.family);
   if (adapter_) {
     require(!config_.lora, path_.string(),
@@ -111,21 +112,24 @@ void model_source::require_tensors(std::span<hf::named_shape const> expected) co
   imported_->require_same("transformer.wte.weight", "lm_head.weight");
 }
 
-void model_source::open() {
-  if (hf::is_model(path_)) {
-    imported_.emplace(path_);
-    bool const is_file = hf::is_torch_file(path_);
-    auto const hf = from_hf_json(imported_->config(),
-                                 is_file ? path_.string() : (path_ / "config.json").string());
-    config_ = hf.model;
-    dtype_ = hf.dtype;
-    end_tokens_ = hf.end_tokens;
-    if (!is_file) read_generation_config();
-    has_fused_names_ =
-        imported_->tensors().contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
-    if (std::filesystem::exists(path_ / "tokenizer.json")) tokenizer_ = path_.string();
-    return;
-  }
+void model_source::open_hugging_face(model_config const* known_model) {
+  imported_.emplace(path_);
+  bool const is_file = hf::is_torch_file(path_);
+  auto const file = is_file ? path_.string() : (path_ / "config.json").string();
+  auto const hf = known_model != nullptr ? with_stored_form(*known_model, imported_->config(), file)
+                                         : from_hf_json(imported_->config(), file);
+  config_ = hf.model;
+  config_.lora.reset();
+  dtype_ = hf.dtype;
+  end_tokens_ = hf.end_tokens;
+  if (!is_file) read_generation_config();
+  has_fused_names_ =
+      imported_->tensors().contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
+  if (std::filesystem::exists(path_ / "tokenizer.json")) tokenizer_ = path_.string();
+}
+
+void model_source::open(model_config const* known_model) {
+  if (hf::is_model(path_)) return open_hugging_face(known_model);
   if (!std::filesystem::exists(path_ / parallel::checkpoint::manifest_name)) {
     std::error_code unreadable;  // an unreadable file counts as absent
     require(!std::filesystem::is_regular_file(path_, unreadable), path_.string(),

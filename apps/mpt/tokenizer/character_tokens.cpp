@@ -9,16 +9,16 @@
 namespace mpt {
 
 character_tokens::character_tokens(vocabulary const& model, unknown_rules unknown)
-    : table_(table_size, -1), bytes_(256, -1), unknown_(unknown) {
+    : common_ids_(table_size, -1), bytes_(256, -1), unknown_(unknown) {
   for (std::int32_t id = 0; id < model.size(); ++id) {
     if (!model.contains(id)) continue;
     auto const spelling = model.spelling(id);
     auto const first = utf8::read(spelling, 0);
     if (first.state != utf8::status::valid || first.bytes != spelling.size()) continue;
     if (first.code_point < table_size)
-      table_[first.code_point] = id;
+      common_ids_[first.code_point] = id;
     else
-      others_.emplace(first.code_point, id);
+      rare_ids_.emplace(first.code_point, id);
   }
   for (std::size_t byte = 0; byte < 256; ++byte)
     bytes_[byte] =
@@ -55,9 +55,9 @@ bool character_tokens::has_all_bytes() const {
 }
 
 std::int32_t character_tokens::find(char32_t c) const {
-  if (c < table_size) return table_[c];
-  auto const found = others_.find(c);
-  return found == others_.end() ? -1 : found->second;
+  if (c < table_size) return common_ids_[c];
+  auto const found = rare_ids_.find(c);
+  return found == rare_ids_.end() ? -1 : found->second;
 }
 
 bool character_tokens::append_bytes(std::string_view character,

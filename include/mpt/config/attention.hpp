@@ -21,14 +21,17 @@ enum class rope_scaling { none, linear, dynamic, llama3, yarn };
 struct rope_config {
   double theta = 10000;
   rope_scaling scaling = rope_scaling::none;
-  double factor = 1;            ///< linear, llama3, yarn: positions are divided by it
-  double low_freq_factor = 1;   ///< llama3: wavelengths above original / low are divided,
-  double high_freq_factor = 4;  ///< those below original / high are not, smoothly in between
+  double factor = 1;  ///< linear, llama3, yarn: positions are divided by it
+  /// llama3: frequencies with wavelengths above original / low_freq_factor are divided by factor,
+  double low_freq_factor = 1;
+  /// and those with wavelengths below original / high_freq_factor stay; smoothly in between.
+  double high_freq_factor = 4;
   std::int64_t original_max_position_embeddings = 8192;  ///< llama3, yarn: positions trained on
-  double beta_fast =
-      32;                ///< yarn: pairs that turn more often in the positions trained on are kept,
-  double beta_slow = 1;  ///< those that turn less often are divided, linearly in between
-  bool truncate = true;  ///< yarn: the two bounds are rounded outwards to whole pairs
+  /// yarn: frequencies that make more turns than beta_fast over the original positions stay,
+  double beta_fast = 32;
+  /// and those that make fewer than beta_slow are divided by factor; linearly in between.
+  double beta_slow = 1;
+  bool truncate = true;         ///< yarn: the two bounds are rounded outwards to whole pairs
   double attention_factor = 1;  ///< yarn: queries and keys are multiplied by it
   /// Elements at the beginning of each head that are turned; none: all
   std::optional<std::int64_t> rotary_dim = std::nullopt;

@@ -39,14 +39,20 @@ class family_form {
   void field(std::string_view key, std::int64_t& value, std::int64_t fallback);
   void field(std::string_view key, double& value, double fallback);
   void field(std::string_view key, bool& value, bool fallback);
+  /// A number from 0 to below 1, such as a probability of dropout; absent or null reads as
+  /// `fallback`.
+  void probability(std::string_view key, double& value, double fallback);
+  /// A number above 0 and below 1, which is added to a variance; absent or null reads as
+  /// `fallback`.
+  void epsilon(std::string_view key, double& value, double fallback);
   /// A whole number above 0; null or absent reads as none, and none is not written.
   void optional_count(std::string_view key, std::optional<std::int64_t>& value);
   /// A field that must have this value, or be absent where `may_be_absent`; `advice` ends the
   /// message about another value.
-  void fixed(std::string_view key, nlohmann::json const& value, std::string_view advice,
-             bool may_be_absent = true);
+  void require_value(std::string_view key, nlohmann::json const& value, std::string_view advice,
+                     bool may_be_absent = true);
   /// A field that can only be off: false, null, 0 or absent. It is not written.
-  void off(std::string_view key, std::string_view advice);
+  void require_off(std::string_view key, std::string_view advice);
   /// The activation function under its name in transformers.
   void activation(std::string_view key, parallel::ops::activation_kind& kind,
                   std::string_view fallback);

@@ -67,6 +67,10 @@ template <class Kind, std::size_t Size>
 /// `dtype` ("float32", "bfloat16" or "float16"). Checkpoints hold this form.
 [[nodiscard]] nlohmann::json to_hf_json(model_config const& model, std::string_view dtype);
 
+/// A model, with the element type and the end tokens that its config.json names.
+[[nodiscard]] hf_model with_stored_form(model_config model, nlohmann::json const& json,
+                                        std::string const& source);
+
 /// Reads a `config.json` that transformers or LLM Foundry wrote, or one from the hub, of an MPT or
 /// of a family (family.hpp); `source` names it in messages. Keys that belong to no model (token
 /// ids, versions, auto_map, ...) are ignored; a model that cannot be represented is an error.

@@ -7,9 +7,10 @@
 // width of the FFN, is
 //   N = V d + [S d] + L (2 d^2 + 2 d g + 2 d h + 2 d + biases: 2 d + 2 g, h + d, 2 d
 //       qk_ln: d + g, biases d + g) + d [+ d],     g = d kv_heads / heads,
-// where heads together are as wide as the model (else d is their width in what attention has),
-// less 2 d g (biases 2 g, qk_ln g, bias g) for a layer that reuses keys. A gated FFN adds
-// L (d h + bias: h), an untied lm_head adds V d; with rmsnorm no norm has a bias. For form (a) with
+// where all heads together are as wide as the model; if they have another width w, attention has
+// 2 d w + 2 d g and biases w + 2 g and d in place of its terms. A layer that reuses keys has
+// 2 d g fewer (biases 2 g, qk_ln g, bias g). A gated FFN adds L (d h + bias: h), an untied lm_head
+// adds V d; with rmsnorm no norm has a bias. For form (a) with
 // g = d, h = 4d the number is V d + S d + L (12 d^2 + 13 d) + 2 d.
 #pragma once
 

@@ -28,9 +28,11 @@ class model_source {
  public:
   /// Opens the model at `path` and reads its configuration. Throws when `path` has none of these
   /// forms. `adapter` is a folder in PEFT's form, or empty. Where `path` itself is such a folder,
-  /// the model is the one that it names.
+  /// the model is the one that it names. `known_model` describes the model in a Hugging Face folder
+  /// in place of its config.json, with the overrides of a run; its adapters do not count.
   explicit model_source(std::filesystem::path const& path,
-                        std::filesystem::path const& adapter = {});
+                        std::filesystem::path const& adapter = {},
+                        model_config const* known_model = nullptr);
 
   [[nodiscard]] model_config const& config() const { return config_; }
   /// The type in which the model was trained or stored, such as "float32" or "bfloat16".
@@ -122,8 +124,10 @@ class model_source {
   }
 
  private:
-  /// Opens the model at path_, without a separate adapter.
-  void open();
+  /// Opens the model at path_, without a separate adapter. See the constructor for known_model.
+  void open(model_config const* known_model);
+  /// The same for a Hugging Face folder or a Composer checkpoint.
+  void open_hugging_face(model_config const* known_model);
 
   /// Takes the end tokens from generation_config.json, if it exists, instead of config.json.
   void read_generation_config();

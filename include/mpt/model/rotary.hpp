@@ -2,8 +2,8 @@
 //
 // Linear scaling divides all frequencies by the factor. Llama 3.1's scaling divides only those of
 // long wavelengths, which turn less than once in the sequence length of training, with a smooth
-// transition; YaRN's the same with a transition that is linear in the pairs. The formulas are those
-// of transformers' modeling_rope_utils, computed in double.
+// transition. YaRN does so too, with a transition that is linear in the index i. The formulas are
+// those of transformers' modeling_rope_utils, computed in double.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ class character_tokens {
  public:
   character_tokens() = default;
 
-  /// Of the tokens of `model`, which holds no added tokens yet.
+  /// Takes the characters among the tokens of `model`, which holds no added tokens yet.
   character_tokens(vocabulary const& model, unknown_rules unknown);
 
   /// Appends the ids of the characters of a word, which is valid UTF-8.
@@ -40,8 +40,8 @@ class character_tokens {
   [[nodiscard]] std::int32_t find(char32_t c) const;
   bool append_bytes(std::string_view character, std::vector<std::int32_t>& ids) const;
 
-  std::vector<std::int32_t> table_;  // of characters below table_size
-  std::unordered_map<char32_t, std::int32_t> others_;
+  std::vector<std::int32_t> common_ids_;  // of characters below table_size
+  std::unordered_map<char32_t, std::int32_t> rare_ids_;
   std::vector<std::int32_t> bytes_;  // of 256 bytes; -1: no token
   unknown_rules unknown_;
 };

@@ -120,6 +120,12 @@ TEST_CASE("families: configurations that cannot be held are refused by the field
         "config.json: vocab_size: expected a whole number above 0, found -3");
   CHECK(refusal({{"rms_norm_eps", "small"}}) ==
         "config.json: rms_norm_eps: expected a number, found \"small\"");
+  CHECK(refusal({{"rms_norm_eps", 0.0}}) ==
+        "config.json: rms_norm_eps: expected a number above 0 and below 1, found 0");
+  CHECK(refusal({{"attention_dropout", 1.5}}) ==
+        "config.json: attention_dropout: expected a number from 0 to below 1, found 1.5");
+  CHECK(refusal({{"dtype", "float8"}}) ==
+        "config.json: dtype is 'float8'; expected float32, bfloat16 or float16");
   CHECK(refusal({{"tie_word_embeddings", 1}}) ==
         "config.json: tie_word_embeddings: expected true or false, found 1");
   CHECK(refusal({{"hidden_act", "xielu"}}) ==
@@ -132,6 +138,16 @@ TEST_CASE("families: configurations that cannot be held are refused by the field
   CHECK(refusal({{"rope_scaling", {{"rope_type", "longrope"}, {"factor", 2.0}}}}) ==
         "config.json: rope_scaling: rope_type: is \"longrope\"; the types here are default, "
         "linear, dynamic, llama3 and yarn");
+  CHECK(refusal({{"rope_scaling", {{"type", "ntk"}, {"factor", 2.0}}}}) ==
+        "config.json: rope_scaling: type: is \"ntk\"; the types here are default, linear, dynamic, "
+        "llama3 and yarn");
+  CHECK(refusal({{"rope_scaling",
+                  {{"rope_type", "llama3"},
+                   {"factor", 2.0},
+                   {"low_freq_factor", 4.0},
+                   {"high_freq_factor", 1.0}}}}) ==
+        "config.json: rope_scaling: low_freq_factor: must be above 0 and below high_freq_factor 1, "
+        "found 4");
   CHECK(refusal({{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 2.0}}}}) ==
         "config.json: rope_scaling: low_freq_factor: is missing; rope_type llama3 needs it");
   CHECK(refusal({{"rope_scaling", {{"rope_type", "linear"}}}}) ==

@@ -141,6 +141,24 @@ TEST_CASE("adapter_config.json: ranks and alphas by layer are read and written")
   CHECK_FALSE(mpt::to_peft_json({.targets = {"Wqkv"}}, "").contains("rank_pattern"));
 }
 
+TEST_CASE("peft_config of a GPT-2: a pattern's name counts for the layers that have adapters") {
+  auto model = small();
+  model.family = "gpt2";
+  auto const lora = read("{target_modules: [attn.c_proj], r: 4, rank_pattern: {c_proj: 2}}", model);
+  CHECK(mpt::lora_rank(lora, "transformer.blocks.0.attn.out_proj") == 2);
+  CHECK(lora.rank_pattern.size() == 1);
+  CHECK(test::message_of([&] {
+          (void)read("{target_modules: [attn.c_proj], rank_pattern: {c_proj: 2, attn.c_proj: 3}}",
+                     model);
+        }) ==
+        "f.yaml:1:1: model.peft_config.rank_pattern: gives transformer.h.0.attn.c_proj two values, "
+        "3 and 2; name each layer once");
+  CHECK(test::contains(test::message_of([&] {
+                         (void)read("{target_modules: [c_attn], rank_pattern: {c_proj: 2}}", model);
+                       }),
+                       "'c_proj' names no layer with an adapter"));
+}
+
 /// The error for a trained adapter with this setting added to the usual ones; "" when it is read.
 std::string refusal(std::string const& key, nlohmann::json const& value) {
   auto json = mpt::to_peft_json({.targets = {"Wqkv"}}, "");

@@ -132,6 +132,24 @@ TEST_CASE("families: a folder without the prefix of a model with a head is read"
   CHECK(value == expected);
 }
 
+TEST_CASE("families: a run's overrides describe the folder in place of its config.json") {
+  test::temporary_folder const folder;
+  auto const file = golden_file("families/llama_grouped");
+  auto config = config_of(file);
+  config["rope_scaling"] = {{"rope_type", "longrope"}};
+  config.erase("rope_parameters");
+  write_folder(file, folder / "in", config, unchanged);
+  CHECK(test::contains(test::message_of([&] { (void)mpt::model_source(folder / "in"); }),
+                       "rope_type: is \"longrope\""));
+  auto model = mpt::read_family_json(*mpt::find_family("llama"), config, "config.json",
+                                     {{"rope_scaling", nullptr}});
+  model.lora = mpt::lora_config{};
+  mpt::model_source const source(folder / "in", {}, &model);
+  CHECK_FALSE(source.config().lora.has_value());
+  CHECK(source.config().attn.rope == model.attn.rope);
+  source.require_tensors(hf::shapes_of(source.config()));
+}
+
 TEST_CASE("families: missing, unknown and misshapen tensors are named as the folder names them") {
   auto const file = golden_file("families/llama_grouped");
   auto const message_with = [&](auto const& change) {

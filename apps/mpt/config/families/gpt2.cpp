@@ -12,16 +12,18 @@ void describe(family_form& form, model_config& model) {
   form.count("n_head", model.n_heads);
   form.field("n_positions", model.max_seq_len, 1024);
   form.optional_count("n_inner", model.ffn_hidden_size);
-  form.field("layer_norm_epsilon", model.norm_eps, 1e-5);
-  form.field("resid_pdrop", model.resid_pdrop, 0.1);
-  form.field("embd_pdrop", model.emb_pdrop, 0.1);
-  form.field("attn_pdrop", model.attn.attn_pdrop, 0.1);
+  form.epsilon("layer_norm_epsilon", model.norm_eps, 1e-5);
+  form.probability("resid_pdrop", model.resid_pdrop, 0.1);
+  form.probability("embd_pdrop", model.emb_pdrop, 0.1);
+  form.probability("attn_pdrop", model.attn.attn_pdrop, 0.1);
   form.field("tie_word_embeddings", model.tie_word_embeddings, true);
   form.initial_values(model.init, true);
   form.activation("activation_function", model.ffn_act_fn, "gelu_new");
-  form.fixed("scale_attn_weights", true, "scores are always divided by the root of head_dim");
-  form.off("scale_attn_by_inverse_layer_idx", "scores that are scaled by layer are not supported");
-  form.off("add_cross_attention", "cross-attention is not supported");
+  form.require_value("scale_attn_weights", true,
+                     "scores are always divided by the root of head_dim");
+  form.require_off("scale_attn_by_inverse_layer_idx",
+                   "scores that are scaled by layer are not supported");
+  form.require_off("add_cross_attention", "cross-attention is not supported");
   if (form.writes()) return;
   static_cast<void>(
       form.value("reorder_and_upcast_attn"));  // scores are always computed in float32

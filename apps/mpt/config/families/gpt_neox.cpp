@@ -8,11 +8,11 @@ namespace {
 void describe(family_form& form, model_config& model) {
   form.sizes(model);
   form.field("max_position_embeddings", model.max_seq_len, 2048);
-  form.field("layer_norm_eps", model.norm_eps, 1e-5);
+  form.epsilon("layer_norm_eps", model.norm_eps, 1e-5);
   form.field("tie_word_embeddings", model.tie_word_embeddings, false);
   form.field("use_parallel_residual", model.parallel_residual, true);
-  form.field("attention_dropout", model.attn.attn_pdrop, 0);
-  form.field("hidden_dropout", model.resid_pdrop, 0);
+  form.probability("attention_dropout", model.attn.attn_pdrop, 0);
+  form.probability("hidden_dropout", model.resid_pdrop, 0);
   form.attention_bias(model, true);
   form.initial_values(model.init, false);
   form.activation("hidden_act", model.ffn_act_fn, "gelu");

@@ -7,7 +7,7 @@ namespace {
 void describe(family_form& form, model_config& model) {
   describe_llama(form, model);
   form.attention_bias(model, false);
-  form.off("mlp_bias", "biases in the feed-forward layers are not supported");
+  form.require_off("mlp_bias", "biases in the feed-forward layers are not supported");
 }
 
 }  // namespace

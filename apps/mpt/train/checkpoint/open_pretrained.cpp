@@ -86,10 +86,10 @@ void require_same_adapters(model_source const& source, model_config const& model
 std::unique_ptr<weight_source> open_pretrained(train_config const& config,
                                                std::filesystem::path const& folder) {
   auto const& model = config.model;
-  model_source source(folder, config.adapter);
-  source.match_projections(model);
   // The model of config.pretrained is the run's; the configuration may override its config.json.
   bool const is_model_of_run = folder == config.pretrained;
+  model_source source(folder, config.adapter, is_model_of_run ? &model : nullptr);
+  source.match_projections(model);
   if (!is_model_of_run)
     detail::require_same_model(source.config(), source.path().string() + ": its config.json", model,
                                ", or take the model from there by model.name=hf_causal_lm and "
