@@ -180,6 +180,9 @@ int main(int argc, char** argv) {
   fs::path other;
   parallel::index count = 0;
   CLI::App app{"List, verify, compare and reshard checkpoints"};
+  apps::add_examples(app, {"checkpoint list ckpt", "checkpoint verify ckpt",
+                           "checkpoint diff ckpt/ba100 other/ba100",
+                           "checkpoint reshard ckpt/ba100 resharded --ranks 16"});
   app.require_subcommand(1);
   auto const command = [&](char const* name, char const* description) {
     auto* const out = app.add_subcommand(name, description);

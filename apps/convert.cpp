@@ -87,6 +87,9 @@ void convert(arguments const& args) {
 int main(int argc, char** argv) {
   arguments args;
   CLI::App app{"Convert a checkpoint to a Hugging Face folder, or the other way"};
+  apps::add_examples(app, {"convert ckpt my-model --dtype bfloat16",
+                           "convert tuned my-adapter              # of a LoRA run, in PEFT's form",
+                           "convert tuned my-model --merge", "convert /models/mpt-7b ckpt"});
   app.add_option("from", args.from,
                  "checkpoint, save folder, Composer checkpoint (.pt), Hugging Face folder, or "
                  "PEFT's adapter")

@@ -372,6 +372,11 @@ void run(arguments args) {
 int main(int argc, char** argv) {
   arguments args;
   CLI::App app{"Evaluate a model on an MDS set, a text file, or tasks of in-context learning"};
+  apps::add_examples(app,
+                     {"evaluate ckpt --data my-copy-c4/val",
+                      "evaluate /models/Llama-3.2-1B --data text.jsonl --seq_len 2048 --json -",
+                      "evaluate ckpt --icl_tasks tasks.yaml --ranks 8 --markdown tasks.md",
+                      "evaluate eval.yaml device_eval_batch_size=4"});
   app.add_option("model", args.model,
                  "checkpoint, save folder or Hugging Face folder; or an evaluation YAML in LLM "
                  "Foundry's form")

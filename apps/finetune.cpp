@@ -8,5 +8,9 @@
 
 int main(int argc, char** argv) {
   return apps::train_program(
-      argc, argv, "Finetune an MPT on prompts and responses, from a YAML in LLM Foundry's form");
+      argc, argv, "Finetune an MPT on prompts and responses, from a YAML in LLM Foundry's form",
+      {"finetune apps/configs/finetune.yaml variables.model=my-model variables.train=train.jsonl "
+       "variables.test=test.jsonl",
+       "finetune run.yaml 'model.peft_config={r: 16, lora_alpha: 32, target_modules: all-linear}'",
+       "finetune run.yaml dry_run=true device_memory=80GB ranks=8"});
 }

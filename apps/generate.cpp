@@ -420,6 +420,9 @@ int main(int argc, char** argv) {
   auto& sampling = args.options.sampling;
   auto& history = args.options.history;
   CLI::App app{"Continue a prompt, or chat, with a checkpoint or Hugging Face folder"};
+  apps::add_examples(app, {"generate ckpt --prompt 'Once upon a time' --temperature 0.8",
+                           "generate my-model --prompts prompts.txt --batch 8 --json out.json",
+                           "generate my-model --chat"});
   app.add_option("model", args.model, "checkpoint, save folder, or Hugging Face folder")
       ->required()
       ->check(CLI::ExistingDirectory);

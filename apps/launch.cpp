@@ -413,6 +413,10 @@ int main(int argc, char** argv) {
       "launch -n RANKS [OPTIONS] PROGRAM [ARGUMENTS...]: starts a program as several ranks, on "
       "this "
       "machine or, by one such command on each, on several"};
+  apps::add_examples(
+      app,
+      {"launch -n 8 pretrain run.yaml save_folder=ckpt",
+       "launch -n 8 --nodes 4 --node 0 --rendezvous /shared/run-7 --restarts 3 pretrain run.yaml"});
   app.add_option("-n,--ranks", options.ranks, "ranks on this machine")
       ->required()
       ->check(apps::whole_number(1, 4096));

@@ -213,6 +213,11 @@ void prepare_finetuning(arguments const& args) {
 int main(int argc, char** argv) {
   arguments args;
   CLI::App app{"Tokenise text into an MDS set: .json.gz, .jsonl, .jsonl.zst, .json or plain text"};
+  apps::add_examples(
+      app,
+      {"prepare --tokenizer gpt-neox-20b --concat_tokens 2048 --eos_text '<|endoftext|>' "
+       "--compression zstd --out_root my-copy-c4 --split train c4-train.*.json.gz",
+       "prepare --finetuning --tokenizer my-model --out_root my-rows --split train rows.jsonl"});
   app.add_option("--tokenizer", args.tokenizer,
                  "tokenizer.json, or a folder that holds it; --finetuning without it writes text");
   app.add_option("--concat_tokens", args.concat_tokens, "tokens of a sample")

@@ -5,5 +5,10 @@
 #include "support/train.hpp"
 
 int main(int argc, char** argv) {
-  return apps::train_program(argc, argv, "Pretrain an MPT from a YAML in LLM Foundry's form");
+  return apps::train_program(
+      argc, argv, "Pretrain an MPT from a YAML in LLM Foundry's form",
+      {"pretrain apps/configs/mpt/125m.yaml variables.data_local=my-copy-c4 save_folder=ckpt "
+       "ranks=8",
+       "pretrain run.yaml dry_run=true device_memory=80GB ranks=64   # what it would do",
+       "launch -n 8 pretrain run.yaml                                # ranks as processes"});
 }

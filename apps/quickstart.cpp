@@ -182,6 +182,8 @@ class quickstart {
 int main(int argc, char** argv) {
   arguments args;
   CLI::App app{"Raw text to a trained, evaluated, exported MPT that speaks"};
+  apps::add_examples(app,
+                     {"quickstart --config apps/configs/small.yaml --out runs/first book.txt"});
   app.add_option("--out", args.out, "folder of everything that is made")->capture_default_str();
   app.add_option("--config", args.config, "training YAML")->required()->check(CLI::ExistingFile);
   app.add_option("--prompt", args.prompt, "what the model continues")->capture_default_str();

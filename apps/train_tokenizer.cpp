@@ -83,6 +83,7 @@ void train(arguments const& args) {
 int main(int argc, char** argv) {
   arguments args;
   CLI::App app{"Train a byte-level BPE tokenizer on text"};
+  apps::add_examples(app, {"train_tokenizer --vocab_size 32000 --out tokenizer book.txt"});
   app.add_option("--out", args.out, "folder for tokenizer.json")->required();
   app.add_option("--vocab_size", args.vocab_size, "tokens")
       ->capture_default_str()

@@ -22,6 +22,7 @@
 #include <mpt/yaml/nearest.hpp>
 #include <parallel/core/failures.hpp>
 
+#include "support/completion.hpp"
 #include "support/exit_code.hpp"
 #include "support/foreign_options.hpp"
 #include "support/launch.hpp"
@@ -100,6 +101,14 @@ void require_stack() {
                                           min_bytes >> 10, "; raise the limit on them (ulimit -s)");
 }
 
+/// Prints the completion script that `words` ask for as "SHELL".
+void print_completion(CLI::App const& app, std::string const& program, std::string const& shell) {
+  parallel::require(std::ranges::find(apps::completion_shells, std::string_view(shell)) !=
+                        std::end(apps::completion_shells),
+                    "--completion: expected bash or zsh, found '", mpt::printable(shell), "'");
+  fmt::print("{}", apps::completion_script(app, program, shell));
+}
+
 }  // namespace
 
 namespace apps {
@@ -127,10 +136,22 @@ CLI::Validator number_type(std::vector<std::string> names) {
 
 int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body, bool is_primary) {
   settle_process();
+  auto const program = std::filesystem::path(argv[0]).filename().string();
+  std::string shell;
+  app.add_option("--completion", shell,
+                 "alone: print a script that completes this command line in bash or zsh, "
+                 "source <(" +
+                     program + " --completion bash)");
   try {
-    app.parse(argc, argv);
-    require_stack();
-    body();
+    bool const asks_completion = argc == 3 && std::string_view(argv[1]) == "--completion";
+    if (!asks_completion) {
+      app.parse(argc, argv);
+      parallel::require(shell.empty(), "--completion is given alone, with the name of a shell");
+      require_stack();
+      body();
+    } else {
+      print_completion(app, program, argv[2]);
+    }
     require_printed();
     return 0;
   } catch (CLI::ParseError const& problem) {

@@ -40,6 +40,11 @@ namespace apps {
 /// common name of such a type is replaced by the name in `names`.
 [[nodiscard]] CLI::Validator number_type(std::vector<std::string> names);
 
+/// Ends the program's --help with these command lines.
+inline void add_examples(CLI::App& app, std::vector<std::string> const& lines) {
+  app.footer(fmt::format("Examples:\n  {}", fmt::join(lines, "\n  ")));
+}
+
 /// Parses the command line and runs `body`. Returns 0 on success, else the exit code of the error
 /// (exit_code.hpp). The error is printed as "error: …" on standard error; a process that is not
 /// `is_primary` waits before it prints, so that an error of all processes appears once. A wrong

@@ -334,10 +334,12 @@ void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inpu
 
 namespace apps {
 
-int train_program(int argc, char** argv, std::string const& description) {
+int train_program(int argc, char** argv, std::string const& description,
+                  std::vector<std::string> const& examples) {
   std::filesystem::path file;
   std::vector<std::string> overrides;
   CLI::App app{description};
+  add_examples(app, examples);
   app.add_option("config", file, "training YAML")->required()->check(CLI::ExistingFile);
   app.add_option("overrides", overrides, "key.sub=value, which replaces the YAML's value");
   auto const body = [&] {

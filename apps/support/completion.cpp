@@ -1,0 +1,144 @@
+#include "support/completion.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace {
+
+/// An option as shells complete it.
+struct completed_option {
+  std::vector<std::string> names;  ///< "--json", "-n"
+  std::string description;
+  std::string value_name;            ///< "TEXT"; empty for a flag
+  std::vector<std::string> choices;  ///< its values, where they are known
+};
+
+/// The words of CLI11's "TEXT:{auto,cpu,cuda}".
+[[nodiscard]] std::vector<std::string> choices_in(std::string const& type) {
+  auto const begin = type.find('{');
+  auto const end = type.find('}', begin == type.npos ? 0 : begin);
+  if (begin == type.npos || end == type.npos) return {};
+  std::vector<std::string> out;
+  std::string word;
+  for (char const c : type.substr(begin + 1, end - begin - 1) + ',') {
+    if (c != ',') {
+      word += c;
+    } else if (!word.empty()) {
+      out.push_back(std::exchange(word, {}));
+    }
+  }
+  return out;
+}
+
+void add_options(std::vector<completed_option>& out, CLI::App const& app) {
+  for (auto const* const option : app.get_options()) {
+    completed_option added;
+    for (auto const& name : option->get_lnames()) added.names.push_back("--" + name);
+    for (auto const& name : option->get_snames()) added.names.push_back("-" + name);
+    if (added.names.empty()) continue;  // positional
+    auto const is_known = [&](completed_option const& known) {
+      return known.names == added.names;  // each group has a --help
+    };
+    if (std::ranges::any_of(out, is_known)) continue;
+    added.description = option->get_description();
+    auto const type = option->get_type_name();
+    if (option->get_items_expected_max() > 0) added.value_name = type.substr(0, type.find(':'));
+    added.choices = choices_in(type);
+    out.push_back(std::move(added));
+  }
+  for (auto const* const group : app.get_subcommands(nullptr))
+    if (group->get_name().empty()) add_options(out, *group);
+}
+
+[[nodiscard]] std::vector<std::string> subcommands_of(CLI::App const& app) {
+  std::vector<std::string> out;
+  for (auto const* const command : app.get_subcommands(nullptr))
+    if (!command->get_name().empty()) out.push_back(command->get_name());
+  return out;
+}
+
+/// The program's name as a shell's identifier.
+[[nodiscard]] std::string function_name(std::string_view program) {
+  std::string out = "_parallellm_";
+  for (char const c : program) out += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return out;
+}
+
+/// `text` between single quotes, as both shells read it.
+[[nodiscard]] std::string shell_quoted(std::string_view text) {
+  std::string out = "'";
+  for (char const c : text) c == '\'' ? out += "'\\''" : out += c;
+  return out + "'";
+}
+
+[[nodiscard]] std::string bash_script(std::string_view program,
+                                      std::vector<completed_option> const& options,
+                                      std::vector<std::string> const& subcommands) {
+  std::string names;
+  std::string values;
+  for (auto const& option : options) {
+    names += fmt::format("{} ", fmt::join(option.names, " "));
+    if (!option.choices.empty())
+      values += fmt::format("    {}) words='{}' ;;\n", fmt::join(option.names, "|"),
+                            fmt::join(option.choices, " "));
+  }
+  auto const function = function_name(program);
+  return fmt::format(
+      "{0}() {{\n"
+      "  local current=${{COMP_WORDS[COMP_CWORD]}} words=\n"
+      "  COMPREPLY=()\n"
+      "  case ${{COMP_WORDS[COMP_CWORD - 1]}} in\n{1}"
+      "  esac\n"
+      "  if [[ -z $words && $current == -* ]]; then words='{2}'; fi\n"
+      "  if [[ -z $words && $COMP_CWORD -eq 1 ]]; then words='{3}'; fi\n"
+      "  [[ -z $words ]] || mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+      "}}\n"
+      "complete -o default -o bashdefault -F {0} {4}\n",
+      function, values, names, fmt::join(subcommands, " "), program);
+}
+
+[[nodiscard]] std::string zsh_script(std::string_view program,
+                                     std::vector<completed_option> const& options,
+                                     std::vector<std::string> const& subcommands) {
+  std::string arguments;
+  for (auto const& option : options) {
+    std::string description;
+    for (char const c : option.description) {
+      if (c == '[' || c == ']' || c == ':' || c == '\\') description += '\\';
+      description += c;
+    }
+    auto const value = option.value_name.empty() ? std::string()
+                       : option.choices.empty()  ? fmt::format(":{}:_files", option.value_name)
+                                                 : fmt::format(":{}:({})", option.value_name,
+                                                               fmt::join(option.choices, " "));
+    for (auto const& name : option.names)
+      arguments += fmt::format(" \\\n    {}",
+                               shell_quoted(fmt::format("*{}[{}]{}", name, description, value)));
+  }
+  auto const first = subcommands.empty()
+                         ? std::string()
+                         : fmt::format(" \\\n    '1:command:({})'", fmt::join(subcommands, " "));
+  auto const function = function_name(program);
+  return fmt::format(
+      "#compdef {1}\n"
+      "{0}() {{\n"
+      "  _arguments{2}{3} \\\n    '*:file:_files'\n"
+      "}}\n"
+      "compdef {0} {1}\n",
+      function, program, arguments, first);
+}
+
+}  // namespace
+
+std::string apps::completion_script(CLI::App const& app, std::string_view program,
+                                    std::string_view shell) {
+  std::vector<completed_option> options;
+  add_options(options, app);
+  auto const subcommands = subcommands_of(app);
+  return shell == "zsh" ? zsh_script(program, options, subcommands)
+                        : bash_script(program, options, subcommands);
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The command lines of all programs: examples at the end of --help, whose options exist, and completion
+# by bash and zsh from the same options.
+# usage: terminal.sh PROGRAMS
+set -euo pipefail
+programs=$1
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+count=0
+for file in "$programs"/*; do
+  [[ -f $file && -x $file ]] || continue
+  program=${file##*/} count=$((count + 1))
+  help=$("$file" --help) || fail "$program --help"
+  examples=$(sed -n '/^Examples:$/,$p' <<< "$help" | tail -n +2)
+  [[ -n $examples ]] || fail "$program --help ends without examples"
+  # of a line for another program, such as launch, each program's own options
+  all_help=$help
+  for command in $(sed -n '/^Subcommands:$/,/^$/s/^  \([a-z]*\) .*/\1/p' <<< "$help"); do
+    all_help+=$'\n'$("$file" "$command" --help)
+  done
+  for option in $(grep -oE -- ' --?[a-z][a-z_-]*' <<< "$examples"); do
+    grep -qE -- "(^|[ ,])$option([ ,]|$)" <<< "$all_help" || fail "$program: an example uses $option, which it does not have"
+  done
+
+  script=$("$file" --completion bash) || fail "$program --completion bash"
+  completed=$(bash -c '
+    source /dev/stdin <<< "$1"
+    COMP_WORDS=("$2" --he) COMP_CWORD=1
+    "$(complete -p "$2" | sed "s/.*-F \([^ ]*\).*/\1/")"
+    echo "${COMPREPLY[@]}"' - "$script" "$program")
+  [[ $completed == --help ]] || fail "$program: bash completes --he to '$completed'"
+  if command -v zsh > /dev/null; then
+    zsh -n <("$file" --completion zsh) || fail "$program: zsh does not read its script"
+  fi
+done
+((count > 8)) || fail "only $count programs were seen"
+
+values=$(bash -c '
+  source /dev/stdin <<< "$1"
+  COMP_WORDS=(evaluate model --device cp) COMP_CWORD=3
+  "$(complete -p evaluate | sed "s/.*-F \([^ ]*\).*/\1/")"
+  echo "${COMPREPLY[@]}"' - "$("$programs/evaluate" --completion bash)")
+[[ $values == cpu ]] || fail "the values of --device complete to '$values'"
+commands=$(bash -c '
+  source /dev/stdin <<< "$1"
+  COMP_WORDS=(checkpoint ve) COMP_CWORD=1
+  "$(complete -p checkpoint | sed "s/.*-F \([^ ]*\).*/\1/")"
+  echo "${COMPREPLY[@]}"' - "$("$programs/checkpoint" --completion bash)")
+[[ $commands == verify ]] || fail "the commands of checkpoint complete to '$commands'"
+said=$("$programs/convert" --completion fish 2>&1) && fail "an unknown shell is accepted"
+[[ $said == *"expected bash or zsh, found 'fish'"* ]] || fail "an unknown shell is not named: $said"
+echo "$count programs: examples, and completion by bash$(command -v zsh > /dev/null && echo ' and zsh')"
