@@ -27,6 +27,7 @@ namespace checkpoint = parallel::checkpoint;
 namespace fs = std::filesystem;
 using mpt::console::bytes;
 using mpt::console::duration;
+using json = nlohmann::ordered_json;
 
 /// Whether `folder` is a checkpoint, intact or damaged, rather than a folder of checkpoints.
 bool is_one(fs::path const& folder) {
@@ -84,36 +85,72 @@ std::string linked(fs::path const& root, char const* link) {
   return fs::read_symlink(root / link, none).native();
 }
 
-void list(fs::path const& folder) {
-  auto const checkpoints = entries(folder);
-  auto const root = checkpoints.front().folder.parent_path();
-  fmt::print("{:<16} {:>6} {:>8} {:>10} {:>12}  {}\n", "name", "ranks", "tensors", "size", "age",
-             "state");
-  for (auto const& entry : checkpoints) {
-    auto const name = entry.folder.filename().native();
-    if (!entry.valid()) {
-      fmt::print("{:<16} {:>6} {:>8} {:>10} {:>12}  not complete: {}\n", name, "–", "–", "–",
-                 duration(age(entry.folder)), entry.problem);
-      continue;
-    }
-    checkpoint::checkpoint_reader const reader(entry.folder);
-    std::string state = "complete";
-    for (char const* const link : {"latest", "best"})
-      if (linked(root, link) == name) state += fmt::format(", {}", link);
-    fmt::print("{:<16} {:>6} {:>8} {:>10} {:>12}  {}\n", name, ranks(reader),
-               reader.tensors().size(), bytes(total_bytes(reader)), duration(age(entry.folder)),
-               state);
+/// What a user asks about one of several checkpoints.
+json describe(checkpoint::checkpoint_entry const& entry) {
+  auto const name = entry.folder.filename().native();
+  json out{{"name", name}, {"folder", entry.folder.native()}, {"age_seconds", age(entry.folder)}};
+  if (!entry.valid()) {
+    out["problem"] = entry.problem;
+    return out;
   }
-  if (is_one(folder)) return;
+  checkpoint::checkpoint_reader const reader(entry.folder);
+  out["ranks"] = ranks(reader);
+  out["tensors"] = reader.tensors().size();
+  out["bytes"] = total_bytes(reader);
+  out["links"] = json::array();
+  for (char const* const link : {"latest", "best"})
+    if (linked(entry.folder.parent_path(), link) == name) out["links"].push_back(link);
+  return out;
+}
+
+void print_row(json const& row) {
+  bool const is_complete = !row.contains("problem");
+  std::string state =
+      is_complete ? "complete" : "not complete: " + row.at("problem").get<std::string>();
+  if (is_complete)
+    for (auto const& link : row.at("links")) state += ", " + link.get<std::string>();
+  auto const number = [&](char const* key) {
+    return is_complete ? std::to_string(row.at(key).get<std::size_t>()) : std::string("–");
+  };
+  fmt::print("{:<16} {:>6} {:>8} {:>10} {:>12}  {}\n", row.at("name").get<std::string>(),
+             number("ranks"), number("tensors"),
+             is_complete ? bytes(row.at("bytes").get<double>()) : "–",
+             duration(row.at("age_seconds").get<double>()), state);
+}
+
+/// Folders beside the checkpoints that are no checkpoints yet, or no more.
+json leftovers(fs::path const& folder) {
+  auto rows = json::array();
+  if (is_one(folder)) return rows;
   for (auto const& entry : fs::directory_iterator(folder)) {
     auto const name = entry.path().filename().native();
     if (checkpoint::checkpoint_id::parse(checkpoint::name_of_leftover(name)))
-      fmt::print("{}  being written or removed, or left by a program that was killed\n", name);
+      rows.push_back(
+          {{"name", name},
+           {"folder", entry.path().native()},
+           {"problem", "being written or removed, or left by a program that was killed"}});
   }
+  return rows;
 }
 
-void verify(fs::path const& folder) {
+void list(fs::path const& folder, bool as_json) {
+  auto rows = json::array();
+  for (auto const& entry : entries(folder)) rows.push_back(describe(entry));
+  auto const unfinished = leftovers(folder);
+  if (as_json) {
+    rows.insert(rows.end(), unfinished.begin(), unfinished.end());
+    return fmt::print("{}\n", rows.dump(2));
+  }
+  fmt::print("{:<16} {:>6} {:>8} {:>10} {:>12}  {}\n", "name", "ranks", "tensors", "size", "age",
+             "state");
+  for (auto const& row : rows) print_row(row);
+  for (auto const& row : unfinished)
+    fmt::print("{}  {}\n", row.at("name").get<std::string>(), row.at("problem").get<std::string>());
+}
+
+void verify(fs::path const& folder, bool as_json) {
   auto const checkpoints = entries(folder);
+  auto rows = json::array();
   std::size_t damaged = 0;
   for (auto const& entry : checkpoints) {
     auto const begin = std::chrono::steady_clock::now();
@@ -127,41 +164,67 @@ void verify(fs::path const& folder) {
       found.push_back(entry.problem);
     }
     std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - begin;
+    damaged += found.empty() ? 0 : 1;
+    if (as_json) {
+      rows.push_back({{"folder", entry.folder.native()},
+                      {"bytes", size},
+                      {"seconds", elapsed.count()},
+                      {"problems", found}});
+      continue;
+    }
     if (found.empty())
       fmt::print("{}: sound; {} read and checked, {}/s\n", entry.folder.native(), bytes(size),
                  bytes(size / std::max(elapsed.count(), 1e-9)));
     for (auto const& problem : found) fmt::print("{}\n", problem);
-    damaged += found.empty() ? 0 : 1;
   }
+  if (as_json) fmt::print("{}\n", rows.dump(2));
   parallel::require(damaged == 0, damaged, " of ", checkpoints.size(), " checkpoint",
                     checkpoints.size() > 1 ? "s" : "", damaged == 1 ? " is" : " are",
                     " damaged; see above");
 }
 
-void diff(fs::path const& left_folder, fs::path const& right_folder) {
+void print_difference(checkpoint::tensor_difference const& one, parallel::index size) {
+  if (!one.form.empty()) return fmt::print("{}: {}\n", one.tensor, one.form);
+  fmt::print(
+      "{}: {} of {} elements differ, the first at {} ({:.9g} and {:.9g}), the largest difference "
+      "{:.3g}\n",
+      one.tensor, one.elements, size, one.first, one.left, one.right, one.largest);
+}
+
+json json_of(checkpoint::tensor_difference const& one, parallel::index size) {
+  if (!one.form.empty()) return {{"tensor", one.tensor}, {"problem", one.form}};
+  return {{"tensor", one.tensor},  {"elements", size}, {"different", one.elements},
+          {"first", one.first},    {"left", one.left}, {"right", one.right},
+          {"largest", one.largest}};
+}
+
+void diff(fs::path const& left_folder, fs::path const& right_folder, bool as_json) {
   auto const left = opened(left_folder);
   auto const right = opened(right_folder);
   auto const found = checkpoint::differences(left, right);
+  auto const changes = nlohmann::json::diff(left.state(), right.state());
+  json report{{"tensors", json::array()}, {"state", json::array()}};
   for (auto const& one : found) {
-    if (!one.form.empty()) {
-      fmt::print("{}: {}\n", one.tensor, one.form);
-      continue;
-    }
-    fmt::print(
-        "{}: {} of {} elements differ, the first at {} ({:.9g} and {:.9g}), the largest difference "
-        "{:.3g}\n",
-        one.tensor, one.elements, left.at(one.tensor).size(), one.first, one.left, one.right,
-        one.largest);
+    auto const size = one.form.empty() ? left.at(one.tensor).size() : 0;
+    if (as_json)
+      report["tensors"].push_back(json_of(one, size));
+    else
+      print_difference(one, size);
   }
-  bool const same_state = left.state() == right.state();
-  if (!same_state)
-    for (auto const& change : nlohmann::json::diff(left.state(), right.state()))
-      fmt::print("state: {} {}\n", change.at("op").get<std::string>(),
-                 change.at("path").get<std::string>());
-  parallel::require(found.empty() && same_state, left.folder().native(), " and ",
+  for (auto const& change : changes) {
+    auto const text = fmt::format("{} {}", change.at("op").get<std::string>(),
+                                  change.at("path").get<std::string>());
+    if (as_json)
+      report["state"].push_back(text);
+    else
+      fmt::print("state: {}\n", text);
+  }
+  if (as_json) fmt::print("{}\n", report.dump(2));
+  parallel::require(found.empty() && changes.empty(), left.folder().native(), " and ",
                     right.folder().native(), " differ in ", found.size(), " of ",
-                    left.tensors().size(), " tensors", same_state ? "" : " and in their state");
-  fmt::print("{} tensors, all bits the same\n", left.tensors().size());
+                    left.tensors().size(), " tensors",
+                    changes.empty() ? "" : " and in their state");
+  if (!as_json) fmt::print("{} tensors, all bits the same\n", left.tensors().size());
 }
 
 void reshard(fs::path const& from, fs::path const& to, parallel::index count) {
@@ -179,8 +242,9 @@ int main(int argc, char** argv) {
   fs::path folder;
   fs::path other;
   parallel::index count = 0;
+  bool as_json = false;
   CLI::App app{"List, verify, compare and reshard checkpoints"};
-  apps::add_examples(app, {"checkpoint list ckpt", "checkpoint verify ckpt",
+  apps::add_examples(app, {"checkpoint list ckpt", "checkpoint verify ckpt --json",
                            "checkpoint diff ckpt/ba100 other/ba100",
                            "checkpoint reshard ckpt/ba100 resharded --ranks 16"});
   app.require_subcommand(1);
@@ -198,6 +262,8 @@ int main(int argc, char** argv) {
   diffs->add_option("other", other, "a checkpoint, or a folder of them")
       ->required()
       ->check(CLI::ExistingDirectory);
+  for (auto* const shown : {lists, verifies, diffs})
+    shown->add_flag("--json", as_json, "print JSON instead");
   auto* const reshards = command("reshard", "write it as another number of ranks would have");
   reshards->add_option("to", other, "folder of checkpoints to write it into")->required();
   reshards->add_option("--ranks", count, "whose files it shall have")
@@ -207,9 +273,9 @@ int main(int argc, char** argv) {
       app, argc, argv,
       [&] {
         apps::require_one_process();
-        if (lists->parsed()) list(folder);
-        if (verifies->parsed()) verify(folder);
-        if (diffs->parsed()) diff(folder, other);
+        if (lists->parsed()) list(folder, as_json);
+        if (verifies->parsed()) verify(folder, as_json);
+        if (diffs->parsed()) diff(folder, other, as_json);
         if (reshards->parsed()) reshard(folder, other, count);
       },
       apps::is_primary_here());

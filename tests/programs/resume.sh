@@ -28,6 +28,11 @@ echo "killed $kills times; parameters and optimizer states identical to the undi
 checkpoint() { "$programs/checkpoint" "$@" > said 2>&1; }
 checkpoint list calm || fail "list"
 grep -q "^$name  *2 .*complete, latest$" said || { cat said >&2; fail "list does not tell the latest"; }
+"$programs/checkpoint" list calm --json | python3 -c '
+import json, sys
+rows = json.load(sys.stdin)
+assert [row["name"] for row in rows][0] == sys.argv[1] and rows[0]["links"] == ["latest"] and rows[0]["ranks"] == 2
+' "$name" || fail "the list as JSON differs"
 checkpoint verify calm || { cat said >&2; fail "verify"; }
 [[ $(grep -c ': sound; ' said) == 3 ]] || fail "not all three checkpoints were verified"
 checkpoint diff calm wild || { cat said >&2; fail "what is equal differs"; }
