@@ -128,13 +128,28 @@ std::vector<chart_rule> rules() {
   };
 }
 
+/// Whether a chart tells anything: runs that hardly wait for data need no chart of it.
+bool is_worth_showing(chart const& shown) {
+  constexpr double noticeable_share = 0.02;
+  return shown.id != "data" || std::ranges::any_of(shown.series, [](chart_series const& series) {
+           auto const& values = series.points.values;
+           auto const count =
+               std::ranges::count_if(values, [](double v) { return v >= noticeable_share; });
+           return 50 * static_cast<std::size_t>(count) > values.size();
+         });
+}
+
 }  // namespace
 
 std::vector<chart> charts_of(std::vector<run_record> const& runs) {
   std::vector<chart> out;
   for (auto& rule : rules()) {
     auto shown = rule.shown;
+    // training comes first, and has the same colour in every chart
     std::vector<std::string> kinds;
+    for (auto const& run : runs)
+      for (auto const& [metric, points] : run.curves)
+        if (rule.label(metric) == "training" && kinds.empty()) kinds.emplace_back("training");
     for (std::size_t run = 0; run < runs.size(); ++run)
       for (auto const& [metric, points] : runs[run].curves) {
         auto const label = rule.label(metric);
@@ -144,7 +159,10 @@ std::vector<chart> charts_of(std::vector<run_record> const& runs) {
         if (kind == kinds.end()) kinds.push_back(label);
         shown.series.push_back({run, label, number, points});
       }
-    if (!shown.series.empty()) out.push_back(std::move(shown));
+    std::ranges::stable_sort(shown.series, {}, [](chart_series const& series) {
+      return std::pair(series.run, series.kind);
+    });
+    if (!shown.series.empty() && is_worth_showing(shown)) out.push_back(std::move(shown));
   }
   return out;
 }

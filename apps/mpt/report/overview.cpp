@@ -25,6 +25,11 @@ std::string card(std::string_view label, std::string const& value, std::string c
 
 std::string share_text(double value) { return text_of(value, value_unit::share); }
 
+std::string rate_text(double operations) {
+  return operations < 1e12 ? fmt::format("{:.3g} GFLOP/s", operations / 1e9)
+                           : fmt::format("{:.4g} TFLOP/s", operations / 1e12);
+}
+
 std::string lowest_text(std::optional<batch_value> const& lowest) {
   if (!lowest) return "";
   return fmt::format("lowest {:.4f} at batch {}", lowest->value, console::grouped(lowest->batch));
@@ -46,8 +51,7 @@ std::string cards_of(shown_run const& run) {
     out += card("Tokens per second", console::count(*f.tokens_per_second), "while training");
   if (f.mfu) {
     auto const peak = run.record->summary_number("peak_flops");
-    out += card("MFU", share_text(*f.mfu),
-                peak ? fmt::format("of {}FLOP/s", console::count(*peak)) : "");
+    out += card("MFU", share_text(*f.mfu), peak ? "of " + rate_text(*peak) : "");
   }
   if (f.memory_bytes) {
     auto const ranks = f.memory_by_rank.size();

@@ -46,18 +46,22 @@ function positions(series) {
   if (axis === "batches") return series.x;
   return series.x.map((batch) => scaled(data.runs[series.run][axis], batch));
 }
-// An exponential mean over a share of the points, without the bias of its beginning.
+// A mean whose weights fall exponentially to both sides, over a share of the points.
 function smoothed(values, strength) {
-  const span = values.length * strength * strength / 1e5 * 2;
-  if (span < 1) return values;
+  const span = values.length * strength * strength / 1e5;
+  if (span < 0.5) return values;
   const keep = Math.exp(-1 / span);
-  let sum = 0, weight = 0;
-  return values.map((value) => {
-    if (value === null) return null;
-    sum = sum * keep + value;
-    weight = weight * keep + 1;
-    return sum / weight;
-  });
+  const oneSided = (input) => {
+    let sum = 0, weight = 0;
+    return input.map((value) => {
+      sum = sum * keep + (value === null ? 0 : value);
+      weight = weight * keep + (value === null ? 0 : 1);
+      return [sum, weight];
+    });
+  };
+  const before = oneSided(values), after = oneSided([...values].reverse()).reverse();
+  return values.map((value, i) => value === null ? null
+    : (before[i][0] + after[i][0] - value) / (before[i][1] + after[i][1] - 1));
 }
 function isShown(series) {
   if (!several) return true;
@@ -246,7 +250,7 @@ function press(chart, event) {
   action();
 }
 
-// ---- set-up: one chart a frame, so that the page is there before its charts are
+// ---- set-up: the page is painted before its charts are drawn, and answers while they are
 toolbar.hidden = false;
 for (const axis of ["tokens", "hours"])
   if (data.runs.some((run) => run[axis].x.length === 0))
@@ -260,13 +264,10 @@ element("whole").addEventListener("click", () => zoomTo(null));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 const waiting = [...data.charts];
 function next() {
-  const chart = waiting.shift();
-  if (!chart) {
-    document.documentElement.dataset.drawn = String(charts.length);
-    return;
-  }
-  draw(chart);
-  requestAnimationFrame(next);
+  const begin = performance.now();
+  while (waiting.length && performance.now() - begin < 25) draw(waiting.shift());
+  if (waiting.length) setTimeout(next);
+  else document.documentElement.dataset.drawn = String(charts.length);
 }
-requestAnimationFrame(next);
+requestAnimationFrame(() => setTimeout(next));
 })();

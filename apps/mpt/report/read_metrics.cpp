@@ -53,7 +53,8 @@ class metrics_reader {
 
   void begin_batch(nlohmann::json const& record, std::int64_t batch) {
     double const seconds = number_at(record, "time/train_seconds");
-    bool const is_restart = programs_.empty() || batch <= last_batch_ || seconds < seconds_;
+    // what a batch turns out to have waited is subtracted later, so the time may fall a little
+    bool const is_restart = programs_.empty() || batch <= last_batch_ || seconds < seconds_ / 2;
     if (is_restart) {
       remove_from(batch);
       programs_.emplace_back().first_batch = batch;
@@ -69,7 +70,7 @@ class metrics_reader {
     program.spent.saving = number_at(record, "time/checkpoint_blocked");
     run_.curves[seconds_of_batch].add(batch, spent);
     last_batch_ = batch;
-    seconds_ = seconds;
+    seconds_ = std::max(seconds_, seconds);
   }
 
   /// Removes everything from `batch` on, which is trained again; its time is lost.
