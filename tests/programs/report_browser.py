@@ -78,8 +78,8 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Page.navigate", url=page.resolve().as_uri())
         end = time.monotonic() + 60
-        while not self.value("document.readyState === 'complete' && location.protocol === 'file:' && performance.getEntriesByName('first-contentful-paint').length &&"
-                             "(document.documentElement.dataset.drawn || !document.getElementById('data'))"):
+        while not self.value("document.readyState === 'complete' && location.protocol === 'file:' && "
+                             "performance.getEntriesByName('first-contentful-paint').length && (document.documentElement.dataset.drawn || !document.getElementById('data'))"):
             if time.monotonic() > end:
                 raise RuntimeError("the page is not drawn after a minute")
             time.sleep(0.05)

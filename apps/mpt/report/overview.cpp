@@ -92,14 +92,14 @@ struct compared_value {
 std::vector<compared_value> compared_values() {
   auto const loss = [](double v) { return fmt::format("{:.4f}", v); };
   return {
-      {"evaluation loss", [](run_facts const& f) { return value_of(f.evaluation); }, loss, true},
-      {"lowest", [](run_facts const& f) { return value_of(f.lowest_evaluation); }, loss, true},
-      {"training loss", [](run_facts const& f) { return value_of(f.loss); }, loss, true},
-      {"evaluation accuracy", [](run_facts const& f) { return f.accuracy; }, share_text, false},
+      {"eval loss", [](run_facts const& f) { return value_of(f.evaluation); }, loss, true},
+      {"lowest eval", [](run_facts const& f) { return value_of(f.lowest_evaluation); }, loss, true},
+      {"train loss", [](run_facts const& f) { return value_of(f.loss); }, loss, true},
+      {"eval accuracy", [](run_facts const& f) { return f.accuracy; }, share_text, false},
       {"tokens", [](run_facts const& f) { return f.tokens; }, console::count, {}},
       {"tokens/s", [](run_facts const& f) { return f.tokens_per_second; }, console::count, false},
       {"MFU", [](run_facts const& f) { return f.mfu; }, share_text, false},
-      {"memory of a rank", [](run_facts const& f) { return f.memory_bytes; }, console::bytes, true},
+      {"memory", [](run_facts const& f) { return f.memory_bytes; }, console::bytes, true},
       {"wall-clock", [](run_facts const& f) { return f.wall_clock; }, console::duration, true},
       {"goodput", [](run_facts const& f) { return f.goodput; }, share_text, false}};
 }

@@ -80,7 +80,7 @@ std::string page_of(std::vector<run_record> const& runs, std::string const& titl
       fmt::gmtime(std::time(nullptr)),
       runs.size() == 1 ? "<code>" + escape(runs.front().folder.string()) + "</code>"
                        : fmt::format("{} folders", runs.size()));
-  if (has_charts()) {
+  if (body.find("id=\"data\"") != body.npos) {  // there are charts to draw
     out.append("<script>\n").append(detail::chart_library).append("</script>\n");
     out.append("<script>\n").append(detail::page_script).append("</script>\n");
   }

@@ -142,7 +142,7 @@ function fillLegend(chart, row) {
     if (line.faint) return;
     const item = document.createElement("li");
     const mark = document.createElement("span");
-    mark.className = "mark c" + (several ? line.series.run : line.series.kind) % 10;
+    mark.className = "mark c" + (several ? line.series.run : line.series.kind) % 10 + (line.dashed ? " dashed" : "");
     item.append(mark, line.series.name);
     if (row !== undefined) {
       const value = document.createElement("output");

@@ -11,7 +11,7 @@
 namespace mpt::report {
 
 void read_lines(std::filesystem::path const& file,
-                std::function<std::string(nlohmann::json const&)> const& use,
+                std::function<std::string(nlohmann::ordered_json const&)> const& use,
                 std::vector<std::string>& problems) {
   std::ifstream in(file);
   if (!in) parallel::files::failure(file, "cannot be read");
@@ -20,7 +20,7 @@ void read_lines(std::filesystem::path const& file,
   std::string text;
   while (std::getline(in, text)) {
     ++number;
-    auto const record = nlohmann::json::parse(text, nullptr, false);
+    auto const record = nlohmann::ordered_json::parse(text, nullptr, false);
     std::string problem;
     if (record.is_discarded())
       problem = in.eof() ? "is cut off" : "is no JSON";

@@ -23,7 +23,7 @@ class metrics_reader {
       : seconds_of_unit_(seconds_of_unit), run_(run) {}
 
   /// Adds a line of the file; returns what is wrong with it, or "".
-  std::string add(nlohmann::json const& record) {
+  std::string add(nlohmann::ordered_json const& record) {
     auto const batch = record.find("time/batch");
     if (batch == record.end() || !batch->is_number_integer()) return "has no batch (time/batch)";
     auto const number = batch->get<std::int64_t>();
@@ -51,7 +51,7 @@ class metrics_reader {
     points.add(batch, value);
   }
 
-  void begin_batch(nlohmann::json const& record, std::int64_t batch) {
+  void begin_batch(nlohmann::ordered_json const& record, std::int64_t batch) {
     double const seconds = number_at(record, "time/train_seconds");
     // what a batch turns out to have waited is subtracted later, so the time may fall a little
     bool const is_restart = programs_.empty() || batch <= last_batch_ || seconds < seconds_ / 2;
@@ -110,7 +110,7 @@ std::vector<run_program> read_metrics(std::filesystem::path const& file, double 
                                       run_record& run) {
   metrics_reader reader(seconds_of_unit, run);
   read_lines(
-      file, [&](nlohmann::json const& record) { return reader.add(record); }, run.problems);
+      file, [&](nlohmann::ordered_json const& record) { return reader.add(record); }, run.problems);
   if (reader.programs().empty())
     run.problems.push_back(fmt::format("{}: holds no trained batch", file.string()));
   return reader.programs();

@@ -112,7 +112,7 @@ nlohmann::ordered_json read_summary(run_record& run) {
 void read_journal(run_record& run) {
   auto const file = run.save_folder / journal_name;
   if (run.save_folder.empty() || !is_file(file)) return;
-  auto const add = [&](nlohmann::json const& record) -> std::string {
+  auto const add = [&](nlohmann::ordered_json const& record) -> std::string {
     auto const event = text_at(record, "event");
     double const time = number_at(record, "time");
     if (event == "start") {

@@ -148,8 +148,8 @@ std::string memory_by_rank(std::vector<shown_run> const& runs) {
       auto const label = fmt::format("rank {}", rank);
       if (rank < most_bars)
         out += fmt::format(
-            "<div class=\"barrow\"><span>{}</span>{}<span class=\"value\">{}</span></div>\n", label,
-            bar_of({{label, ranks[rank], text}}, largest), text);
+            "<div class=\"barrow thin\"><span>{}</span>{}<span class=\"value\">{}</span></div>\n",
+            label, bar_of({{label, ranks[rank], text, fmt::format("c{}", i % 10)}}, largest), text);
       numbers.rows.push_back({runs.size() > 1 ? name_of(runs, i) + ", " + label : label, text});
     }
     if (ranks.size() > most_bars)

@@ -41,7 +41,8 @@ std::string bar_of(std::vector<bar_part> const& parts, double whole) {
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (parts[i].length > 0 && whole > 0)
       out +=
-          fmt::format("<span class=\"p{}\" style=\"width:{:.3f}%\" title=\"{}: {}\"></span>", i,
+          fmt::format("<span class=\"{}\" style=\"width:{:.3f}%\" title=\"{}: {}\"></span>",
+                      parts[i].colour.empty() ? fmt::format("p{}", i) : parts[i].colour,
                       100 * parts[i].length / whole, escape(parts[i].name), escape(parts[i].text));
   return out + "</div>";
 }

@@ -14,7 +14,7 @@ namespace mpt::report {
 /// with file and line to `problems`: each of the first three, and one for all others. `use` returns
 /// "" or what is wrong with the object, which counts as damage.
 void read_lines(std::filesystem::path const& file,
-                std::function<std::string(nlohmann::json const&)> const& use,
+                std::function<std::string(nlohmann::ordered_json const&)> const& use,
                 std::vector<std::string>& problems);
 
 }  // namespace mpt::report

@@ -48,6 +48,7 @@ struct bar_part {
   std::string name;
   double length = 0;
   std::string text;
+  std::string colour = {};  // a class of the page's styles; "": by its place in the bar
 };
 
 /// A horizontal bar of parts, of which `whole` would fill the width.
