@@ -13,24 +13,24 @@ YAML
 page() { "$programs/report" "$@" > log 2>&1 || { cat log >&2; fail "report $*"; }; }
 has() { grep -qF -- "$2" "$1" || fail "$1 lacks: $2"; }
 
-train run_name='one <i>rank</i>' ranks=1 save_folder=one/ckpt metrics_file=one/metrics.jsonl eval_interval=10ba
+train run_name=one ranks=1 save_folder=one/ckpt metrics_file=one/metrics.jsonl eval_interval=10ba
 page one --out one.html
 grep -q warning log && { cat log >&2; fail "warnings of a sound run"; }
 python3 - << 'PYTHON' || fail "the page of one rank is not what the run was"
 import html, json, re
 page = open("one.html").read()
 summary = json.load(open("one/ckpt/summary.json"))
-assert "<h1>one &lt;i&gt;rank&lt;/i&gt;</h1>" in page and "<i>rank" not in page
+assert "<h1>one</h1>" in page
 assert ">complete<" in page
 assert f"{summary['loss']:.4f}" in page and f"{summary['evaluation']['cross_entropy']:.4f}" in page
 assert "namespace &lt;b&gt;parallel&lt;/b&gt; →" in page and "1 earlier batches" in page
-assert "<td>2e-1</td>" not in page and "decoupled_adamw" in page and "save_interval" in page
+assert "decoupled_adamw" in page and ">save_interval<" in page
 events = [json.loads(line) for line in open("one/ckpt/run.jsonl")]
 assert [e["event"] for e in events if e["event"] != "note"] == ["start", "train", "end"]
 start, end = events[0], events[-1]
-assert start["configuration"]["run_name"] == "one <i>rank</i>" and start["configuration"]["optimizer.lr"] == "1.0e-3"
+assert start["configuration"]["run_name"] == "one" and start["configuration"]["optimizer.lr"] == "1.0e-3"
 assert start["program"] == "pretrain" and start["ranks"] == 1 and sum(start["memory_plan"].values()) > 0
-assert any(e["event"] == "note" and e["batch"] == 20 and "generated at 20 ba" in e["text"] for e in events)
+assert any(e["event"] == "note" and e["batch"] in (19, 20) and "generated at 20 ba" in e["text"] for e in events)
 parts = end["training_seconds"] + end["evaluation_seconds"] + end["saving_seconds"]
 assert 0 < parts < end["wall_clock_seconds"] and end["evaluation_seconds"] == summary["evaluation_seconds"] > 0
 metrics = [json.loads(line) for line in open("one/metrics.jsonl")]
@@ -73,13 +73,15 @@ has running.html 'not ended: running, killed or failed'
 train run_name=killed save_folder=killed/ckpt metrics_file=killed/metrics.jsonl max_duration=400ba save_interval=100ba
 page killed --out killed.html
 python3 - << 'PYTHON' || fail "lost time and two programs are not on the page"
-import json
+import json, re
 page = open("killed.html").read()
 batches = [json.loads(line)["time/batch"] for line in open("killed/metrics.jsonl") if "loss/train/total" in line]
-again = batches.index(next(b for a, b in zip(batches, batches[1:]) if b <= a), 1)
+again = next(i + 1 for i, (a, b) in enumerate(zip(batches, batches[1:])) if b <= a)
 assert ">complete<" in page and "killed or failed" in page
 assert f"1 – {max(batches[:again])}" in page, "the batches of the first program"
-assert page.count("<th scope=\"row\">killed</th>") >= 3
+assert f"{batches[again]} – 400" in page, "the batches of the second"
+lost = re.search(r"<td>([0-9.]+) s</td>\n?<td>killed or failed</td>", page)
+assert lost and float(lost[1]) > 0, "nothing was lost"
 PYTHON
 echo "a run that was killed and resumed shows both programs and what was lost"
 
@@ -88,11 +90,12 @@ has three.html '<h1>A &amp; B</h1>'
 has three.html 'Keys that differ'
 has three.html '<span class="mark c1"></span>eight'
 page one one/ckpt --out same.html
-has same.html 'one &lt;i&gt;rank&lt;/i&gt; (one)'
-has same.html 'one &lt;i&gt;rank&lt;/i&gt; (one/ckpt)'
+has same.html 'one (one)'
+has same.html 'one (one/ckpt)'
 has same.html 'The configurations are the same.'
 
 cp -r one damaged
+sed -i 's#"run_name":"one"#"run_name":"<i>one</i>"#' damaged/ckpt/run.jsonl
 sed -i -e '3s/.*/{"time\/batch": 3, \x1b[31m/' -e '5d' damaged/metrics.jsonl
 sed -i 's#"metrics_file":"[^"]*"#"metrics_file":""#' damaged/ckpt/run.jsonl
 head -c -30 damaged/ckpt/summary.json > cut && mv cut damaged/ckpt/summary.json
@@ -101,6 +104,7 @@ grep -q 'warning: damaged/metrics.jsonl: line 3 is no JSON and is left out: ' lo
 grep -q 'warning: damaged/ckpt/summary.json: is no JSON object and is left out' log || { cat log >&2; fail "the damaged summary"; }
 grep -q $'\x1b' log damaged.html && fail "an escape of a terminal is passed on"
 has damaged.html 'damaged/metrics.jsonl: line 3 is no JSON'
+has damaged.html '<h1>&lt;i&gt;one&lt;/i&gt;</h1>'
 has damaged.html '<caption>Loss by batch'
 mv damaged moved && page moved --out moved.html && has moved.html '<caption>Loss by batch'
 
@@ -116,6 +120,5 @@ refused 'nowhere: there is no such folder or file' nowhere --out no.html
 refused 'one/metrics.jsonl is what is read' one --out one/metrics.jsonl
 refused 'ckpt is a folder' one --out one/ckpt
 [[ ! -e no.html ]] || fail "a page of nothing"
-"$programs/report" one --out - 2> /dev/null | cmp -s - <("$programs/report" one --out - 2> /dev/null) || true
 [[ $("$programs/report" one --out - 2> /dev/null | head -c 15) == '<!doctype html>' ]] || fail "standard output"
 echo "damaged files are named and the rest is shown; where there is no run there is no page"

@@ -73,10 +73,12 @@ std::string description_of(shown_run const& run) {
   auto const& record = *run.record;
   std::vector<std::string> parts;
   for (auto const key : {"model", "precision", "layout", "device"})
-    if (auto text = text_at(record.start, key); !text.empty()) parts.push_back(std::move(text));
+    if (auto text = text_at(record.start, key); !text.empty())
+      parts.push_back((key == std::string_view("layout") ? "ranks " : "") + text);
   if (parts.empty())
     for (auto const key : {"model", "ranks_text", "engine"})
-      if (auto text = text_at(record.summary, key); !text.empty()) parts.push_back(std::move(text));
+      if (auto text = text_at(record.summary, key); !text.empty())
+        parts.push_back((key == std::string_view("ranks_text") ? "ranks " : "") + text);
   return escape(fmt::format("{}", fmt::join(parts, " · ")));
 }
 

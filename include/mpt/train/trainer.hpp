@@ -187,7 +187,7 @@ class trainer {
   }
 
   void say(std::string const& text) {
-    if (report_ && !text.empty()) report_->note(text);
+    if (report_ && !text.empty()) report_->note(text, batch_);
   }
 
   /// Tunes kernels by a step without lasting effect. Returns whether it initialised parameters.

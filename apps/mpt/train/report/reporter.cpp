@@ -32,23 +32,21 @@ reporter::reporter(train_config const& config, int ranks, std::int64_t first_bat
       remaining_unit_(config.callbacks.remaining_time_unit),
       file_(config.logging.metrics_file),
       journal_(config.checkpoint.save_folder),
-      batch_(first_batch - 1),
       has_optimizer_monitor_(config.callbacks.optimizer_monitor_interval > 0),
       is_finetuning_(config.train_loader.finetuning.has_value()),
       bar_(is_finetuning_ ? "finetune" : "pretrain") {
   if (auto const& folder = config.logging.tensorboard)
     events_.emplace(std::filesystem::path(*folder) / config.run_name, first_batch);
-  journal_.add("train", {{"batches", batch_}});
+  journal_.add("train", {{"batches", first_batch - 1}});
 }
 
-void reporter::note(std::string const& text) {
+void reporter::note(std::string const& text, std::int64_t batch) {
   bar_.note(text);
-  journal_.add("note", {{"batch", batch_}, {"text", text}});
+  journal_.add("note", {{"batch", batch}, {"text", text}});
 }
 
 void reporter::batch(batch_record const& r, training_clock const& clock,
                      run_control const& control) {
-  batch_ = r.batch;
   double const mfu = r.peak.mfu(r.padded_tokens_per_second);
   auto record = numbers_of(r, clock);
   if (is_finetuning_) {

@@ -58,7 +58,8 @@ class reporter {
   /// `first_batch`: the first batch that will be reported, when a run is resumed; else 0.
   reporter(train_config const& config, int ranks, std::int64_t first_batch);
 
-  void note(std::string const& text);
+  /// Prints a note after `batch` batches, and writes it into the journal.
+  void note(std::string const& text, std::int64_t batch);
 
   /// Reports a batch; `control` holds the values that callbacks add.
   void batch(batch_record const& r, training_clock const& clock, run_control const& control);
@@ -88,7 +89,6 @@ class reporter {
   logged_time_unit time_unit_, remaining_unit_;
   metrics_file file_;
   run_journal journal_;
-  std::int64_t batch_;  // the last one that was reported
   std::optional<event_file> events_;
   bool has_optimizer_monitor_;
   bool is_finetuning_;
