@@ -1,8 +1,8 @@
 #include <mpt/report/run_record.hpp>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
+#include <ranges>
 #include <set>
 #include <system_error>
 
@@ -183,11 +183,13 @@ void join_programs(run_record& run, std::vector<run_program> const& measured) {
     if (wall) spent.remaining = std::max(0.0, *wall - spent.total());
     return;
   }
-  std::size_t next = 0;
-  for (auto& program : run.programs) {
-    if (program.first_batch == 0 || next == measured.size()) continue;
-    if (measured[next].first_batch != program.first_batch) continue;
-    auto const& found = measured[next++];
+  // from the last on: a program that was killed before its first batch has no metrics, and the next
+  // one begins with the same batch
+  auto remaining = measured.size();
+  for (auto& program : run.programs | std::views::reverse) {
+    if (program.first_batch == 0 || remaining == 0) continue;
+    if (measured[remaining - 1].first_batch != program.first_batch) continue;
+    auto const& found = measured[--remaining];
     auto& spent = program.spent;
     spent.lost = found.spent.lost;
     if (program.is_ended) {  // what was lost later is part of what it reported as training

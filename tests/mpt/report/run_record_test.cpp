@@ -75,6 +75,19 @@ TEST_CASE("run record: batches that were trained again count once, and their fir
   CHECK(run.notes[0].batch == 3);
 }
 
+TEST_CASE("run record: a program that was killed before its first batch takes no other's metrics") {
+  test::temporary_folder const folder;
+  write_resumed_run(folder.path());
+  auto const journal = test::read_all(folder / "run.jsonl");
+  auto const begins = journal.find("{\"event\":\"start\"", 1);
+  write_all(folder / "run.jsonl", journal.substr(0, begins) + journal);
+  auto const run = mpt::report::read_run(folder.path());
+  REQUIRE(run.programs.size() == 3);
+  CHECK(run.programs[0].spent.training == 0);
+  CHECK(run.programs[1].spent.training == doctest::Approx(3));
+  CHECK(run.programs[2].spent.training == doctest::Approx(2));
+}
+
 TEST_CASE("run record: damaged lines are named with file and line, and the rest is read") {
   test::temporary_folder const folder;
   auto const file = folder / "metrics.jsonl";
