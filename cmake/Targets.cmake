@@ -25,14 +25,14 @@ target_include_directories(ParallelLM_parallel INTERFACE
 parallellm_interface(checkpoint ParallelLM::parallel nlohmann_json::nlohmann_json
   ParallelLM::xxhash)
 # Makes a source from `template`: each @name@ in it becomes the text of the file that follows that name. The template holds
-# the texts in raw strings R"python(...)python".
+# the texts in raw strings R"file(...)file".
 function(parallellm_embed template source)
   while(ARGN)
     list(POP_FRONT ARGN name file)
     file(READ ${file} ${name})
-    string(FIND "${${name}}" ")python\"" delimiter)
+    string(FIND "${${name}}" ")file\"" delimiter)
     if(NOT delimiter EQUAL -1)
-      message(FATAL_ERROR "${file} contains )python\", which ends the string that holds it")
+      message(FATAL_ERROR "${file} contains )file\", which ends the string that holds it")
     endif()
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   endwhile()
@@ -44,6 +44,20 @@ set(remote_code ${CMAKE_CURRENT_BINARY_DIR}/remote_code.cpp)
 parallellm_embed(${folder}/remote_code.cpp.in ${remote_code}
   configuration ${folder}/remote_code/configuration_parallel_mpt.py
   modeling ${folder}/remote_code/modeling_parallel_mpt.py)
+# The page of `report`: its own files, and the library that draws its charts, where it is found (Debian's libjs-dygraphs).
+set(folder ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/report)
+set(page_assets ${CMAKE_CURRENT_BINARY_DIR}/page_assets.cpp)
+find_file(DYGRAPHS_SCRIPT dygraph.min.js PATHS /usr/share/javascript/dygraphs PATH_SUFFIXES share/javascript/dygraphs)
+find_file(DYGRAPHS_STYLES dygraph.min.css PATHS /usr/share/javascript/dygraphs PATH_SUFFIXES share/javascript/dygraphs)
+mark_as_advanced(DYGRAPHS_SCRIPT DYGRAPHS_STYLES)
+set(library_files "")
+if(DYGRAPHS_SCRIPT AND DYGRAPHS_STYLES)
+  set(library_files chart_library ${DYGRAPHS_SCRIPT} chart_library_styles ${DYGRAPHS_STYLES})
+endif()
+parallellm_embed(${folder}/assets.cpp.in ${page_assets} ${library_files}
+  page_script ${folder}/page.js page_styles ${folder}/page.css)
+set_source_files_properties(${page_assets} PROPERTIES
+  COMPILE_OPTIONS $<$<CXX_COMPILER_ID:Clang>:-Wno-overlength-strings>)
 # The list of model families: one for each file of their folder.
 set(folder ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/config)
 file(GLOB family_files CONFIGURE_DEPENDS ${folder}/families/*.cpp)
@@ -64,7 +78,7 @@ file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt
 list(REMOVE_ITEM sources ${directing_sources})
 add_library(ParallelLM_mpt_directing OBJECT EXCLUDE_FROM_ALL ${directing_sources})
 target_compile_options(ParallelLM_mpt_directing PRIVATE $<$<NOT:$<CONFIG:Debug>>:-Og>)
-add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code} ${families} $<TARGET_OBJECTS:ParallelLM_mpt_directing>)
+add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code} ${page_assets} ${families} $<TARGET_OBJECTS:ParallelLM_mpt_directing>)
 add_library(ParallelLM::mpt ALIAS ParallelLM_mpt)
 target_compile_options(ParallelLM_mpt PRIVATE $<$<CONFIG:Debug>:-O1>)
 set_target_properties(ParallelLM_mpt PROPERTIES EXPORT_NAME mpt)

@@ -63,6 +63,7 @@ inline void write_summary(mpt::train_config const& config, mpt::run_summary cons
       {"data_wait_share", s.data_wait_share},
       {"peak_memory_bytes", s.peak_memory_bytes},
       {"device_memory_bytes", s.device_memory_bytes},
+      {"device_memory_by_rank", s.device_memory_by_rank},
       {"saves", s.saves.saves},
       {"save_seconds", s.saves.seconds},
       {"save_blocked_seconds", s.saves.held_up_seconds},

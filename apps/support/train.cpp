@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <mpt/config/read_train.hpp>
+#include <mpt/config/written_keys.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/train/report/run_row.hpp>
@@ -28,6 +29,7 @@
 #include <mpt/train/setup/preflight.hpp>
 #include <mpt/train/setup/run_plan.hpp>
 #include <mpt/train/setup/step_plans.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/device/transfer.hpp>
@@ -38,6 +40,7 @@
 #include "support/claimed_folder.hpp"
 #include "support/engine.hpp"
 #include "support/exit_code.hpp"
+#include "support/journal_records.hpp"
 #include "support/launch.hpp"
 #include "support/launch_environment.hpp"
 #include "support/launcher.hpp"
@@ -217,11 +220,12 @@ void say_how_to_resume(mpt::train_config const& config, mpt::run_summary const& 
                           summary.checkpoint));
 }
 
+/// `written`: the keys of the configuration as they were written.
 template <class T, class Device>
-void train(mpt::train_config const& config, mpt::run_parts const& parts,
-           parallel::any_communicator& comm, Device& device, std::string const& device_name,
-           apps::placement const& rank_placement, mpt::run_hooks hooks,
-           std::atomic<bool>& stopped) {
+void train(mpt::train_config const& config, nlohmann::ordered_json const& written,
+           mpt::run_parts const& parts, parallel::any_communicator& comm, Device& device,
+           std::string const& device_name, apps::placement const& rank_placement,
+           mpt::run_hooks hooks, std::atomic<bool>& stopped) {
   check_machines(config, comm);
   auto const device_memory = memory_per_rank(device, comm);
   auto const available = config.device_memory.value_or(device_memory);
@@ -258,6 +262,7 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
       comm, device, hooks.deadline.value(), rank_placement.recorder, [&](auto& exchanges) {
         if (config.preflight) check_network<T>(comm, exchanges, device);
         claims = apps::claim_save_folders(config, comm, hooks);
+        if (is_primary) apps::write_start(config, plan, comm.size(), nodes, device_name, written);
         rank_placement.keep_calls();
         if (rank_placement.recorder)
           hooks.exchange_seconds = [recorder = rank_placement.recorder] {
@@ -269,6 +274,7 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
   if (!is_primary) return;
   auto const row =
       row_of(config, summary, apps::program_seconds(), nodes, apps::bytes_in(summary.checkpoint));
+  apps::write_end(config, summary);
   apps::write_summary(config, summary, plan, comm.size(), device_name, row, parts.packing_ratio);
   if (summary.seconds == 0) {
     fmt::print("already complete: {} batches, {} tokens{}\n", summary.batches,
@@ -369,6 +375,7 @@ int train_program(int argc, char** argv, std::string const& description,
     if (config.dry_run) return print_dry_run(config, inputs, rank_count, engine, file, overrides);
     std::vector<std::string> start;
     if (started) start = apps::start_of(file, inputs.fingerprint, overrides);
+    auto const written = mpt::written_keys(mpt::load_document(file, overrides));
     apps::stop_signals const signals;
     parallel::shared_deadline const deadline =
         std::chrono::duration<double>(config.deadlines.setup);
@@ -390,11 +397,11 @@ int train_program(int argc, char** argv, std::string const& description,
               [&]<class Device>(Device& device, std::string const& name) {
                 auto const supported = supported_config(device, config, comm.rank() == 0);
                 if (supported.precision == mpt::precision_kind::fp32)
-                  train<float>(supported, inputs.parts, comm, device, name, rank_placement, hooks,
-                               stopped);
+                  train<float>(supported, written, inputs.parts, comm, device, name, rank_placement,
+                               hooks, stopped);
                 else if constexpr (apps::trains_in_bf16<Device>)
-                  train<parallel::bf16>(supported, inputs.parts, comm, device, name, rank_placement,
-                                        hooks, stopped);
+                  train<parallel::bf16>(supported, written, inputs.parts, comm, device, name,
+                                        rank_placement, hooks, stopped);
                 else
                   throw apps::refusal("device=kokkos trains in fp32; set precision=fp32");
               });

@@ -3,6 +3,7 @@
 // the number of finished batches.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -124,7 +125,8 @@ class trainer {
     if (report_) report_->finish();
     peak_->finish(pace_.mean_padded_tokens_per_second() * utilisation_.flops_per_token, comm_,
                   host_);
-    summary_.device_memory_bytes = max_over_ranks(peak_device_bytes(device_), comm_, host_);
+    summary_.device_memory_by_rank = values_by_rank(peak_device_bytes(device_), comm_, host_);
+    summary_.device_memory_bytes = std::ranges::max(summary_.device_memory_by_rank);
     summary_.batches = batch_;
     pace_.summarize(summary_, utilisation_, *peak_, config_.global_train_batch_size);
     return summary_;
@@ -185,7 +187,7 @@ class trainer {
   }
 
   void say(std::string const& text) {
-    if (report_ && !text.empty()) report_->note(text);
+    if (report_ && !text.empty()) report_->note(text, batch_);
   }
 
   /// Tunes kernels by a step without lasting effect. Returns whether it initialised parameters.

@@ -31,11 +31,18 @@ reporter::reporter(train_config const& config, int ranks, std::int64_t first_bat
       time_unit_(config.callbacks.speed_time_unit),
       remaining_unit_(config.callbacks.remaining_time_unit),
       file_(config.logging.metrics_file),
+      journal_(config.checkpoint.save_folder),
       has_optimizer_monitor_(config.callbacks.optimizer_monitor_interval > 0),
       is_finetuning_(config.train_loader.finetuning.has_value()),
       bar_(is_finetuning_ ? "finetune" : "pretrain") {
   if (auto const& folder = config.logging.tensorboard)
     events_.emplace(std::filesystem::path(*folder) / config.run_name, first_batch);
+  journal_.add("train", {{"batches", first_batch - 1}});
+}
+
+void reporter::note(std::string const& text, std::int64_t batch) {
+  bar_.note(text);
+  journal_.add("note", {{"batch", batch}, {"text", text}});
 }
 
 void reporter::batch(batch_record const& r, training_clock const& clock,
@@ -102,6 +109,10 @@ void reporter::tasks(task_scores const& scores, std::int64_t batch) {
 void reporter::finish() {
   bar_.finish();
   file_.finish();
+  if (journal_.lost() > 0)
+    parallel::fail<parallel::storage_error>(
+        "the journal ", journal_name, " in save_folder: ", journal_.lost(),
+        " lines were lost: they could not be written, as on a full disk");
   if (events_ && events_->lost() > 0)
     parallel::fail<parallel::storage_error>(
         "the event file ", events_->path().string(), ": ", events_->lost(),

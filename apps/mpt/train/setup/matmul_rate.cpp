@@ -12,6 +12,13 @@ double max_over_ranks(double value, parallel::any_communicator& comm,
   return value;
 }
 
+std::vector<double> values_by_rank(double value, parallel::any_communicator& comm,
+                                   parallel::host::stream& exchanges) {
+  std::vector<double> values(static_cast<std::size_t>(comm.size()));
+  comm.all_gather(exchanges, std::span<double>(values), std::span<double const>(&value, 1)).wait();
+  return values;
+}
+
 std::string watched_peak::observe(double rate) {
   if (!(rate > flops_)) return {};
   bool const is_first = !std::exchange(exceeded_, true);

@@ -1,4 +1,5 @@
-// reporter: writes the reports of a run to the console and to its metrics file. Rank 0 has one.
+// reporter: writes the reports of a run to the console, to its metrics file and to its journal.
+// Rank 0 has one.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <mpt/config/train.hpp>
 #include <mpt/console/progress.hpp>
 #include <mpt/log/event_file.hpp>
+#include <mpt/log/run_journal.hpp>
 #include <mpt/train/evaluation/run_tasks.hpp>
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/train/report/run_pace.hpp>
@@ -56,7 +58,8 @@ class reporter {
   /// `first_batch`: the first batch that will be reported, when a run is resumed; else 0.
   reporter(train_config const& config, int ranks, std::int64_t first_batch);
 
-  void note(std::string const& text) { bar_.note(text); }
+  /// Prints a note after `batch` batches, and writes it into the journal.
+  void note(std::string const& text, std::int64_t batch);
 
   /// Reports a batch; `control` holds the values that callbacks add.
   void batch(batch_record const& r, training_clock const& clock, run_control const& control);
@@ -66,7 +69,7 @@ class reporter {
 
   void tasks(task_scores const& scores, std::int64_t batch);
 
-  /// Throws a storage_error when metrics or events were lost.
+  /// Throws a storage_error when metrics, events or notes were lost.
   void finish();
 
  private:
@@ -85,6 +88,7 @@ class reporter {
   std::int64_t rows_;  // per batch
   logged_time_unit time_unit_, remaining_unit_;
   metrics_file file_;
+  run_journal journal_;
   std::optional<event_file> events_;
   bool has_optimizer_monitor_;
   bool is_finetuning_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <mpt/callbacks/callback.hpp>
 #include <mpt/console/format.hpp>
@@ -33,7 +34,8 @@ struct run_summary {
   double evaluation_seconds = 0;   // in this program
   double peak_memory_bytes = 0;    // resident set of this process, with all its ranks
   double device_memory_bytes = 0;  // largest peak of a rank's device memory
-  double peak_flops = 0;           // of all devices; MFU refers to it
+  std::vector<double> device_memory_by_rank;  // peaks in bytes
+  double peak_flops = 0;                      // of all devices; MFU refers to it
   std::string peak_source;
   std::optional<evaluation_report> evaluation;   // last evaluation of the first set
   task_scores tasks;                             // last evaluation

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <mpt/console/format.hpp>
 #include <parallel/comm/any_communicator.hpp>
@@ -79,6 +80,10 @@ template <class T, class Device>
 /// The largest of all ranks' values. Collective.
 [[nodiscard]] double max_over_ranks(double value, parallel::any_communicator& comm,
                                     parallel::host::stream& exchanges);
+
+/// Every rank's value, by rank. Collective.
+[[nodiscard]] std::vector<double> values_by_rank(double value, parallel::any_communicator& comm,
+                                                 parallel::host::stream& exchanges);
 
 /// Whether this rank represents its device among the ranks that share the device: it is the lowest
 /// of the ranks whose devices have the same identity(). Devices without an identity (CPUs) are not

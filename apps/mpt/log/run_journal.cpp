@@ -1,0 +1,21 @@
+#include <mpt/log/run_journal.hpp>
+
+#include <chrono>
+
+namespace mpt {
+
+run_journal::run_journal(std::filesystem::path const& save_folder) {
+  if (save_folder.empty()) return;
+  file_ = open_for_appending(save_folder / journal_name, "", "");
+}
+
+void run_journal::add(std::string_view event, nlohmann::ordered_json const& fields) {
+  auto const time = std::chrono::system_clock::now().time_since_epoch();
+  nlohmann::ordered_json record{{"event", event},
+                                {"time", std::chrono::duration<double>(time).count()}};
+  for (auto const& [name, value] : fields.items()) record[name] = value;
+  // a text that is not UTF-8, such as a file's name in a note, must not end the run
+  file_.add(record.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace mpt

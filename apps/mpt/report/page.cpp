@@ -1,0 +1,90 @@
+#include <mpt/report/page.hpp>
+
+#include <ctime>
+#include <string_view>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <mpt/report/detail/assets.hpp>
+#include <mpt/report/detail/sections.hpp>
+#include <mpt/report/html.hpp>
+
+namespace mpt::report {
+
+namespace {
+
+std::string title_of(std::vector<run_record> const& runs) {
+  if (runs.size() == 1) return runs.front().name;
+  std::string names;
+  for (auto const& run : runs) names += (names.empty() ? "" : ", ") + run.name;
+  constexpr std::size_t longest = 80;
+  if (names.size() > longest) return fmt::format("{} runs", runs.size());
+  return names;
+}
+
+/// Links to the sections that `body` has.
+std::string navigation(std::string_view body) {
+  std::string out = "<nav aria-label=\"Sections\">";
+  for (auto const& [id, name] : {std::pair{"curves", "Curves"},
+                                 {"time", "Time"},
+                                 {"memory", "Memory"},
+                                 {"row", "Table"},
+                                 {"configuration", "Configuration"},
+                                 {"samples", "Texts"},
+                                 {"plan", "Plan"},
+                                 {"notes", "Notes"}})
+    if (body.find(fmt::format("<section id=\"{}\"", id)) != body.npos)
+      out += fmt::format("<a href=\"#{}\">{}</a>", id, name);
+  return out + "</nav>";
+}
+
+/// Nothing that the page holds may be fetched from a network, or sent there.
+constexpr std::string_view policy =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'";
+
+}  // namespace
+
+bool has_charts() { return !detail::chart_library.empty(); }
+
+std::string page_of(std::vector<run_record> const& runs, std::string const& title) {
+  std::vector<detail::shown_run> shown;
+  for (auto const& run : runs) shown.push_back({&run, facts_of(run)});
+  auto const name = title.empty() ? title_of(runs) : title;
+  std::string body = detail::overview(shown);
+  if (!has_charts())
+    body +=
+        "<p class=\"missing\">This page has tables alone: the program was built without the "
+        "library that "
+        "draws charts. To have them: apt-get install libjs-dygraphs, and build again.</p>\n";
+  body += detail::figures(runs) + detail::spent_time(shown) + detail::memory(shown) +
+          detail::published_table(shown) + detail::configuration(shown) + detail::samples(shown) +
+          detail::plan_picture(shown) + detail::notes(shown);
+  std::string out = fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n<title>{}</title>\n<style>\n",
+      policy, escape(name));
+  out.append(detail::chart_library_styles).append("\n").append(detail::page_styles);
+  out += fmt::format(
+      "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">To the content</a>\n<header>"
+      "<div><p class=\"kind\">{}</p><h1>{}</h1></div>{}</header>\n<main id=\"main\">\n",
+      runs.size() == 1 ? "Training run" : fmt::format("{} training runs", runs.size()),
+      escape(name), navigation(body));
+  out += body;
+  out += fmt::format(
+      "</main>\n<footer>Made by <code>report</code> of ParallelLM on {:%Y-%m-%d %H:%M} UTC from "
+      "{}.</footer>\n",
+      fmt::gmtime(std::time(nullptr)),
+      runs.size() == 1 ? "<code>" + escape(runs.front().folder.string()) + "</code>"
+                       : fmt::format("{} folders", runs.size()));
+  if (body.find("id=\"data\"") != body.npos) {  // there are charts to draw
+    out.append("<script>\n").append(detail::chart_library).append("</script>\n");
+    out.append("<script>\n").append(detail::page_script).append("</script>\n");
+  }
+  return out + "</body>\n</html>\n";
+}
+
+}  // namespace mpt::report

@@ -1,0 +1,284 @@
+#include <mpt/report/run_record.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <ranges>
+#include <set>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include <mpt/log/run_journal.hpp>
+#include <mpt/report/detail/json_values.hpp>
+#include <mpt/report/read_lines.hpp>
+#include <mpt/report/read_metrics.hpp>
+#include <parallel/core/error.hpp>
+#include <parallel/core/file.hpp>
+
+namespace mpt::report {
+
+namespace {
+
+namespace fs = std::filesystem;
+using detail::number_at;
+using detail::text_at;
+
+constexpr std::string_view summary_name = "summary.json";
+
+bool is_file(fs::path const& path) {
+  std::error_code unreadable;
+  return fs::is_regular_file(path, unreadable);
+}
+
+/// Whether `file` begins with a record of metrics.
+bool holds_metrics(fs::path const& file) {
+  if (!is_file(file)) return false;
+  std::ifstream in(file);
+  std::string begin(14, '\0');
+  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin == "{\"time/batch\":";
+}
+
+std::vector<fs::path> entries(fs::path const& folder) {
+  std::error_code unreadable;
+  std::vector<fs::path> out;
+  for (auto const& entry : fs::directory_iterator(folder, unreadable)) out.push_back(entry.path());
+  std::ranges::sort(out);
+  return out;
+}
+
+std::vector<fs::path> metrics_files(fs::path const& folder) {
+  auto files = entries(folder);
+  std::erase_if(files, [](fs::path const& file) { return !holds_metrics(file); });
+  return files;
+}
+
+bool is_save_folder(fs::path const& folder) {
+  return is_file(folder / journal_name) || is_file(folder / summary_name);
+}
+
+/// The save_folder in `folder` or the folder itself; "" where there is none.
+fs::path find_save_folder(fs::path const& folder) {
+  if (is_save_folder(folder)) return folder;
+  auto candidates = entries(folder);
+  std::erase_if(candidates, [](fs::path const& path) { return !is_save_folder(path); });
+  if (candidates.empty()) return {};
+  if (candidates.size() > 1)
+    parallel::fail(folder.native(), ": holds several runs (",
+                   candidates.front().filename().native(), ", ", candidates[1].filename().native(),
+                   candidates.size() > 2 ? ", ..." : "", "); name those to be shown");
+  return candidates.front();
+}
+
+/// The metrics file of a run: the one that it says it has written or, where that is not there, as
+/// after the folder was moved, the only one in its folders.
+fs::path find_metrics_file(run_record& run) {
+  fs::path const written = text_at(run.start, "metrics_file");
+  if (!written.empty() && is_file(written)) return written;
+  std::vector<fs::path> files;
+  std::set<fs::path> folders{run.folder, run.save_folder.empty() ? run.folder : run.save_folder};
+  if (run.folder == run.save_folder && !run.folder.filename().empty())
+    folders.insert(parallel::files::parent_folder(run.save_folder));
+  for (auto const& folder : folders)
+    for (auto const& file : metrics_files(folder)) {
+      if (!written.empty() && file.filename() == written.filename()) return file;
+      files.push_back(file);
+    }
+  if (files.size() == 1) return files.front();
+  if (files.size() > 1)
+    run.problems.push_back(fmt::format("{}: {} metrics files are here; name one of them instead",
+                                       run.folder.native(), files.size()));
+  else if (!written.empty())
+    run.problems.push_back(fmt::format(
+        "{}: the metrics_file of the run is not there, so there are no curves", written.native()));
+  else
+    run.problems.push_back(fmt::format(
+        "{}: the run wrote no metrics_file, so there are no curves: set metrics_file=FILE",
+        run.folder.native()));
+  return {};
+}
+
+nlohmann::ordered_json read_summary(run_record& run) {
+  auto const file = run.save_folder / summary_name;
+  auto empty = nlohmann::ordered_json::object();
+  if (run.save_folder.empty() || !is_file(file)) return empty;
+  auto summary = nlohmann::ordered_json::parse(std::ifstream(file), nullptr, false);
+  if (summary.is_object()) return summary;
+  run.problems.push_back(fmt::format("{}: is no JSON object and is left out", file.native()));
+  return empty;
+}
+
+/// Reads the journal's events into `run`, with the programs that it tells of.
+void read_journal(run_record& run) {
+  auto const file = run.save_folder / journal_name;
+  if (run.save_folder.empty() || !is_file(file)) return;
+  auto const add = [&](nlohmann::ordered_json const& record) -> std::string {
+    auto const event = text_at(record, "event");
+    double const time = number_at(record, "time");
+    if (event == "start") {
+      run.start = record;
+      run.programs.emplace_back().began = time - number_at(record, "program_seconds");
+      if (record.contains("notes") && record["notes"].is_array())
+        for (auto const& note : record["notes"])
+          if (note.is_string()) run.notes.push_back({0, note.get<std::string>()});
+      return "";
+    }
+    if (event == "note") {
+      run.notes.push_back(
+          {static_cast<std::int64_t>(number_at(record, "batch")), text_at(record, "text")});
+      return "";
+    }
+    if (run.programs.empty()) return "comes before the start of a program";
+    auto& program = run.programs.back();
+    if (event == "train") {
+      program.first_batch = static_cast<std::int64_t>(number_at(record, "batches")) + 1;
+      program.spent.start = std::max(0.0, time - program.began);
+      return "";
+    }
+    if (event != "end") return "has an unknown event";
+    auto& spent = program.spent;
+    program.is_ended = true;
+    program.is_stopped = record.contains("stopped") && record["stopped"] == true;
+    program.last_batch = static_cast<std::int64_t>(number_at(record, "batches"));
+    if (number_at(record, "batches_here") == 0) program.first_batch = 0;
+    auto const training = number_at(record, "training_seconds");
+    spent.data = training * std::clamp(number_at(record, "data_wait_share"), 0.0, 1.0);
+    spent.training = training - spent.data;
+    spent.evaluation = number_at(record, "evaluation_seconds");
+    spent.saving = number_at(record, "saving_seconds");
+    spent.remaining = std::max(0.0, number_at(record, "wall_clock_seconds") - spent.total());
+    return "";
+  };
+  read_lines(file, add, run.problems);
+}
+
+void read_plan_picture(run_record& run) {
+  constexpr std::uint64_t largest = 300'000;  // bytes, of a page of two megabytes
+  auto const file = run.save_folder / "plan.svg";
+  std::error_code unreadable;
+  if (run.save_folder.empty() || !is_file(file)) return;
+  if (fs::file_size(file, unreadable) <= largest)
+    run.plan_picture = parallel::read_text_file(file, largest);
+  else
+    run.problems.push_back(fmt::format("{}: is too large for the page", file.native()));
+}
+
+double seconds_of_time_unit(nlohmann::ordered_json const& start) {
+  auto const keys = start.find("configuration");
+  auto const unit = keys == start.end() ? "" : text_at(*keys, "callbacks.speed_monitor.time_unit");
+  if (unit == "seconds") return 1;
+  if (unit == "minutes") return 60;
+  return unit == "days" ? 86'400 : 3600;
+}
+
+/// Joins what the journal tells of programs with what their metrics tell, by the first batch.
+void join_programs(run_record& run, std::vector<run_program> const& measured) {
+  if (run.programs.empty()) {
+    run.programs = measured;
+    if (run.programs.size() != 1) return;
+    // the summary of an older run, which kept no journal
+    auto const wall = run.summary_number("wall_clock_seconds");
+    run.programs.front().is_ended = wall.has_value();
+    auto& spent = run.programs.front().spent;
+    if (wall) spent.remaining = std::max(0.0, *wall - spent.total());
+    return;
+  }
+  // from the last on: a program that was killed before its first batch has no metrics, and the next
+  // one begins with the same batch
+  auto remaining = measured.size();
+  for (auto& program : run.programs | std::views::reverse) {
+    if (program.first_batch == 0 || remaining == 0) continue;
+    if (measured[remaining - 1].first_batch != program.first_batch) continue;
+    auto const& found = measured[--remaining];
+    auto& spent = program.spent;
+    spent.lost = found.spent.lost;
+    if (program.is_ended) {  // what was lost later is part of what it reported as training
+      double const useful = spent.training + spent.data;
+      double const rest = useful > 0 ? std::max(0.0, 1 - spent.lost / useful) : 0;
+      spent.training *= rest;
+      spent.data *= rest;
+      continue;
+    }
+    program.last_batch = found.last_batch;
+    spent.training = found.spent.training;
+    spent.data = found.spent.data;
+    spent.evaluation = found.spent.evaluation;
+    spent.saving = found.spent.saving;
+  }
+}
+
+}  // namespace
+
+time_split& time_split::operator+=(time_split const& addend) {
+  start += addend.start;
+  training += addend.training;
+  data += addend.data;
+  evaluation += addend.evaluation;
+  saving += addend.saving;
+  lost += addend.lost;
+  remaining += addend.remaining;
+  return *this;
+}
+
+curve const& run_record::find(std::string_view metric) const {
+  static curve const none;
+  auto const found = curves.find(metric);
+  return found == curves.end() ? none : found->second;
+}
+
+time_split run_record::spent() const {
+  time_split out;
+  for (auto const& program : programs) out += program.spent;
+  return out;
+}
+
+bool run_record::is_complete() const {
+  return !programs.empty() && programs.back().is_ended && !programs.back().is_stopped;
+}
+
+std::optional<double> run_record::summary_number(std::string_view key) const {
+  auto const found = summary.find(std::string(key));
+  if (found == summary.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+run_record read_run(fs::path const& path) {
+  std::error_code unreadable;
+  run_record run;
+  run.folder = path.lexically_normal();
+  if (!run.folder.has_filename() && run.folder.has_relative_path())
+    run.folder = run.folder.parent_path();
+  if (fs::is_directory(path, unreadable)) {
+    run.save_folder = find_save_folder(run.folder);
+    read_journal(run);
+    run.summary = read_summary(run);
+    if (run.save_folder.empty())
+      parallel::require(
+          !metrics_files(run.folder).empty(), path.native(), ": there is no run here: expected ",
+          journal_name, " or ", summary_name,
+          " of a save_folder, or a metrics file; name the folder into which pretrain or "
+          "finetune saved, or its metrics_file");
+    run.metrics_file = find_metrics_file(run);
+  } else {
+    parallel::require(is_file(path), path.native(), ": there is no such folder or file");
+    run.metrics_file = path;
+  }
+  run.name = text_at(run.start, "run_name");
+  if (run.name.empty()) run.name = text_at(run.summary, "run_name");
+  if (run.name.empty()) run.name = run.folder.filename().string();
+  std::vector<run_program> measured;
+  if (!run.metrics_file.empty())
+    measured = read_metrics(run.metrics_file, seconds_of_time_unit(run.start), run);
+  join_programs(run, measured);
+  read_plan_picture(run);
+  return run;
+}
+
+void distinguish_names(std::vector<run_record>& runs) {
+  std::map<std::string, int> uses;
+  for (auto const& run : runs) ++uses[run.name];
+  for (auto& run : runs)
+    if (uses[run.name] > 1) run.name += fmt::format(" ({})", run.folder.string());
+}
+
+}  // namespace mpt::report

@@ -1,0 +1,71 @@
+// Writes the start and the end of a training program into the journal of its run.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <mpt/config/train.hpp>
+#include <mpt/console/format.hpp>
+#include <mpt/log/run_journal.hpp>
+#include <mpt/train/report/run_summary.hpp>
+#include <mpt/train/setup/run_plan.hpp>
+#include <nlohmann/json.hpp>
+
+#include "support/process.hpp"
+
+namespace apps {
+
+/// The bytes that a plan gives a rank, by what they hold.
+[[nodiscard]] inline nlohmann::ordered_json json_of(parallel::train::memory_plan const& memory) {
+  return {{"parameters", memory.values},      {"gradients", memory.gradients + memory.trees},
+          {"master weights", memory.master},  {"optimizer states", memory.optimizer},
+          {"buffers", memory.buffers},        {"activations", memory.activations},
+          {"scratch", memory.scratch.total()}};
+}
+
+/// Writes the start of a program that trains as planned on `ranks` ranks of `nodes` machines, each
+/// with the device `device_name`. `configuration`: its keys as they were written.
+inline void write_start(mpt::train_config const& config, mpt::run_plan const& plan, int ranks,
+                        int nodes, std::string_view device_name,
+                        nlohmann::ordered_json const& configuration) {
+  auto const& m = config.model;
+  auto const& metrics = config.logging.metrics_file;
+  nlohmann::ordered_json notes(config.report.notes);
+  mpt::run_journal(config.checkpoint.save_folder)
+      .add(
+          "start",
+          {{"program", config.train_loader.finetuning ? "finetune" : "pretrain"},
+           {"program_seconds", program_seconds()},
+           {"run_name", config.run_name},
+           {"model", fmt::format("{}, {} parameters, {} layers × {}, {}", m.family,
+                                 mpt::console::count(static_cast<double>(parameter_count(m))),
+                                 m.n_layers, m.d_model, positions_name(m))},
+           {"precision", config.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16"},
+           {"ranks", ranks},
+           {"nodes", nodes},
+           {"device", device_name},
+           {"layout", fmt::format("{}, {} microbatches of {}", describe_layout(config, plan.layout),
+                                  plan.split.accumulation, plan.split.microbatch)},
+           {"metrics_file", metrics.empty() ? "" : std::filesystem::absolute(metrics).string()},
+           {"memory_plan", json_of(plan.memory)},
+           {"notes", std::move(notes)},
+           {"configuration", configuration}});
+}
+
+/// Writes the end of a program that was not killed.
+inline void write_end(mpt::train_config const& config, mpt::run_summary const& s) {
+  mpt::run_journal(config.checkpoint.save_folder)
+      .add("end", {{"batches", s.batches},
+                   {"batches_here", s.batches_here},
+                   {"stopped", s.stop_asked},
+                   {"training_seconds", s.seconds},
+                   {"data_wait_share", s.data_wait_share},
+                   {"evaluation_seconds", s.evaluation_seconds},
+                   {"saving_seconds", s.saves.held_up_seconds + s.local_saves.held_up_seconds},
+                   {"wall_clock_seconds", program_seconds()}});
+}
+
+}  // namespace apps

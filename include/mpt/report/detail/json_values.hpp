@@ -1,0 +1,32 @@
+// Values of JSON objects from files, which may lack them or hold another type.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace mpt::report::detail {
+
+/// The number at `key`, if `object` is an object that has one.
+template <class Json>
+[[nodiscard]] std::optional<double> find_number(Json const& object, char const* key) {
+  if (!object.is_object()) return std::nullopt;
+  auto const found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  return found->template get<double>();
+}
+
+/// The same, and 0 where there is none.
+template <class Json>
+[[nodiscard]] double number_at(Json const& object, char const* key) {
+  return find_number(object, key).value_or(0);
+}
+
+/// The text at `key`; "" where there is none.
+template <class Json>
+[[nodiscard]] std::string text_at(Json const& object, char const* key) {
+  if (!object.is_object()) return "";
+  auto const found = object.find(key);
+  return found != object.end() && found->is_string() ? found->template get<std::string>() : "";
+}
+
+}  // namespace mpt::report::detail

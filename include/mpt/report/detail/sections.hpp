@@ -1,0 +1,60 @@
+// The sections of the page of runs, as HTML.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <mpt/report/run_facts.hpp>
+#include <mpt/report/run_record.hpp>
+
+namespace mpt::report::detail {
+
+struct shown_run {
+  run_record const* record = nullptr;
+  run_facts facts;
+};
+
+/// Each returns "" where there is nothing to show.
+[[nodiscard]] std::string overview(std::vector<shown_run> const& runs);
+[[nodiscard]] std::string figures(std::vector<run_record> const& runs);
+[[nodiscard]] std::string published_table(std::vector<shown_run> const& runs);
+[[nodiscard]] std::string spent_time(std::vector<shown_run> const& runs);
+[[nodiscard]] std::string memory(std::vector<shown_run> const& runs);
+[[nodiscard]] std::string configuration(std::vector<shown_run> const& runs);
+[[nodiscard]] std::string samples(std::vector<shown_run> const& runs);
+[[nodiscard]] std::string plan_picture(std::vector<shown_run> const& runs);
+[[nodiscard]] std::string notes(std::vector<shown_run> const& runs);
+
+/// A table whose first cell of a row is its heading.
+struct table {
+  std::string caption;                         // text
+  std::vector<std::string> titles;             // text
+  std::vector<std::vector<std::string>> rows;  // HTML
+  bool has_text = false;                       // else all columns but the first are numbers
+};
+[[nodiscard]] std::string html_of(table const& content);
+
+/// A section with a heading.
+[[nodiscard]] std::string section(std::string_view id, std::string_view title,
+                                  std::string_view content);
+
+/// The name of run number `run`, with a mark in its colour where there are several.
+[[nodiscard]] std::string name_of(std::vector<shown_run> const& runs, std::size_t run);
+
+/// A part of a bar: its name, its length and the length as text.
+struct bar_part {
+  std::string name;
+  double length = 0;
+  std::string text;
+  std::string colour = {};  // a class of the page's styles; "": by its place in the bar
+};
+
+/// A horizontal bar of parts, of which `whole` would fill the width.
+[[nodiscard]] std::string bar_of(std::vector<bar_part> const& parts, double whole);
+
+/// The names of the parts with their colours.
+[[nodiscard]] std::string bar_legend(std::vector<std::string> const& names);
+
+}  // namespace mpt::report::detail

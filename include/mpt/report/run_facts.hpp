@@ -1,0 +1,44 @@
+// run_facts: the figures of a run that a reader looks for first.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <mpt/report/run_record.hpp>
+
+namespace mpt::report {
+
+/// A value and the batch after which it was logged.
+struct batch_value {
+  std::int64_t batch = 0;
+  double value = 0;
+};
+
+/// The value alone.
+[[nodiscard]] std::optional<double> value_of(std::optional<batch_value> const& found);
+
+/// What is not known is empty. From the summary where the run ended, else from its metrics.
+struct run_facts {
+  std::optional<std::int64_t> batches;
+  std::optional<double> tokens;
+  std::optional<batch_value> loss, lowest_loss;              // of training
+  std::optional<batch_value> evaluation, lowest_evaluation;  // loss on the first evaluation set
+  std::optional<double> accuracy;                            // there, of the last evaluation
+  std::optional<double> tokens_per_second;
+  std::optional<double> mfu;
+  std::optional<double> memory_bytes;  // peak of the rank with the most, in device memory
+  std::vector<double> memory_by_rank;  // peaks in bytes
+  std::optional<double> wall_clock;    // seconds
+  std::optional<double> goodput;
+  std::string state;  // "complete", "stopped by a signal", ...
+};
+
+[[nodiscard]] run_facts facts_of(run_record const& run);
+
+/// The cells of a run in a table like those of published runs (see mpt::run_row), or of its titles.
+[[nodiscard]] std::vector<std::string> table_titles();
+[[nodiscard]] std::vector<std::string> table_cells(run_record const& run, run_facts const& facts);
+
+}  // namespace mpt::report

@@ -1,0 +1,92 @@
+// A page is small, whole, and shows names as text.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/report/page.hpp>
+#include <mpt/report/run_record.hpp>
+
+namespace report_page_test {
+
+std::string const hostile = "</title><script>alert(1)</script><img src=x onerror='alert(2)'>&\"";
+
+mpt::report::run_record long_run(std::string name, std::int64_t batches) {
+  mpt::report::run_record run;
+  run.name = std::move(name);
+  run.folder = run.name;
+  for (std::int64_t batch = 1; batch <= batches; ++batch) {
+    double const wave = std::sin(static_cast<double>(batch) / 10);
+    for (auto const* const metric :
+         {"loss/train/total", "metrics/train/TokenAccuracy", "l2_norm/grad/before_clipping",
+          "throughput/tokens_per_sec", "throughput/device/mfu", "throughput/device/mfu_causal",
+          "memory/peak_allocated_mem", "memory/current_allocated_mem", "lr-DecoupledAdamW/group0",
+          "time/token", "seconds of batch"})
+      run.curves[metric].add(batch, 3.25 + wave / 7);
+    if (batch % 500 == 0) run.curves["metrics/eval/LanguageCrossEntropy"].add(batch, 3 + wave);
+  }
+  return run;
+}
+
+std::size_t count(std::string const& page, std::string const& part) {
+  std::size_t out = 0;
+  for (auto i = page.find(part); i != std::string::npos; i = page.find(part, i + 1)) ++out;
+  return out;
+}
+
+TEST_CASE("report page: 50 000 batches of one run, and of eight, take less than 2 MB") {
+  CHECK(mpt::report::page_of({long_run("one", 50'000)}, "").size() < 2'000'000);
+  std::vector<mpt::report::run_record> runs;
+  for (int i = 0; i < 8; ++i) runs.push_back(long_run("run " + std::to_string(i), 50'000));
+  CHECK(mpt::report::page_of(runs, "").size() < 2'000'000);
+}
+
+TEST_CASE("report page: names, keys, notes and texts with markup are shown as text") {
+  auto run = long_run(hostile, 20);
+  run.notes.push_back({1, hostile});
+  run.samples.push_back({2, "generations/0", hostile});
+  run.problems.push_back(hostile);
+  run.start = {{"model", hostile}, {"configuration", {{hostile, hostile}}}};
+  auto other = run;
+  other.name += "2";
+  other.start["configuration"][hostile] = "different " + hostile;
+  auto const harmless = mpt::report::page_of({long_run("one", 20), long_run("two", 20)}, "");
+  for (auto const& page :
+       {mpt::report::page_of({run}, ""), mpt::report::page_of({run, other}, hostile)}) {
+    CHECK(page.find("<script>alert") == std::string::npos);
+    CHECK(page.find("<img src=x") == std::string::npos);
+    CHECK(count(page, "<script") == count(harmless, "<script"));
+    CHECK(count(page, "</script") == count(harmless, "</script"));
+    CHECK(count(page, "&lt;img src=x onerror=&#39;alert(2)&#39;&gt;") >= 4);
+  }
+}
+
+TEST_CASE("report page: every chart has a table, and nothing comes from a network") {
+  auto const page = mpt::report::page_of({long_run("one", 100)}, "");
+  CHECK(count(page, "<figure ") == 7);
+  CHECK(count(page, "</details></figure>") == 7);
+  CHECK(page.find("default-src 'none'") != std::string::npos);
+  CHECK(count(page, " src=\"") == 0);
+  CHECK(count(page, "<link") == 0);
+  CHECK((count(page, "class=\"chart\"") == 7) == mpt::report::has_charts());
+  CHECK((page.find("apt-get install libjs-dygraphs") == std::string::npos) ==
+        mpt::report::has_charts());
+}
+
+TEST_CASE("report page: of keys, those that differ are apart") {
+  auto a = long_run("a", 3), b = long_run("b", 3);
+  a.start = {{"configuration", {{"seed", "17"}, {"optimizer.lr", "1.0e-3"}}}};
+  b.start = {
+      {"configuration", {{"seed", "17"}, {"optimizer.lr", "2.0e-3"}, {"precision", "fp32"}}}};
+  auto const page = mpt::report::page_of({a, b}, "");
+  auto const different = page.find("Keys that differ"), equal = page.find("Keys that are the same");
+  REQUIRE(different < equal);
+  auto const apart = page.substr(different, equal - different), together = page.substr(equal);
+  CHECK(apart.find("optimizer.lr") != std::string::npos);
+  CHECK(apart.find("<i>not set</i>") != std::string::npos);
+  CHECK(apart.find("seed") == std::string::npos);
+  CHECK(together.find("seed") != std::string::npos);
+}
+
+}  // namespace report_page_test

@@ -1,0 +1,147 @@
+// A run is read from its journal, its metrics and its summary, whichever of them are there and
+// sound.
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <mpt/report/run_facts.hpp>
+#include <mpt/report/run_record.hpp>
+#include <parallel/support/files.hpp>
+
+namespace report_run_record_test {
+
+using test::write_all;
+
+std::string batch_line(int batch, double seconds, double loss) {
+  return "{\"time/batch\":" + std::to_string(batch) +
+         ",\"time/token\":" + std::to_string(64 * batch) +
+         ",\"time/val\":0.001,\"time/train_seconds\":" + std::to_string(seconds) +
+         ",\"time/data_wait_share\":0.25,\"time/checkpoint_blocked\":0.5,\"loss/train/total\":" +
+         std::to_string(loss) + "}\n";
+}
+
+/// A run that trained 6 batches of one second, was killed, and trained batches 5 to 8 again.
+void write_resumed_run(std::filesystem::path const& folder) {
+  std::filesystem::create_directories(folder);
+  std::string metrics;
+  for (int batch = 1; batch <= 6; ++batch) metrics += batch_line(batch, batch, 9 - batch);
+  for (int batch = 5; batch <= 8; ++batch) metrics += batch_line(batch, batch - 4, 1);
+  write_all(folder / "metrics.jsonl", metrics);
+  auto const start = [](double time) {
+    return "{\"event\":\"start\",\"time\":" + std::to_string(time) +
+           ",\"program_seconds\":2,\"run_name\":\"two\",\"metrics_file\":\"/moved/metrics.jsonl\","
+           "\"configuration\":{\"seed\":\"17\"}}\n";
+  };
+  write_all(
+      folder / "run.jsonl",
+      start(1000) + "{\"event\":\"train\",\"time\":1003,\"batches\":0}\n" +
+          "{\"event\":\"note\",\"time\":1004,\"batch\":3,\"text\":\"rank 1 is slow\"}\n" +
+          start(2000) + "{\"event\":\"train\",\"time\":2001,\"batches\":4}\n" +
+          "{\"event\":\"end\",\"time\":2010,\"batches\":8,\"batches_here\":4,\"stopped\":false,"
+          "\"training_seconds\":4,\"data_wait_share\":0.5,\"evaluation_seconds\":1,"
+          "\"saving_seconds\":0.5,\"wall_clock_seconds\":10}\n");
+}
+
+TEST_CASE("run record: batches that were trained again count once, and their first time as lost") {
+  test::temporary_folder const folder;
+  write_resumed_run(folder / "run");
+  auto const run = mpt::report::read_run(folder / "run");
+  CHECK(run.problems.empty());
+  CHECK(run.name == "two");
+  CHECK(run.is_complete());
+  auto const& loss = run.find("loss/train/total");
+  CHECK(loss.batches == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(loss.values == std::vector<double>{8, 7, 6, 5, 1, 1, 1, 1});
+  REQUIRE(run.programs.size() == 2);
+  auto const& killed = run.programs[0];
+  CHECK(!killed.is_ended);
+  CHECK(killed.first_batch == 1);
+  CHECK(killed.last_batch == 6);
+  CHECK(killed.spent.start == doctest::Approx(5));
+  CHECK(killed.spent.lost == doctest::Approx(2));
+  CHECK(killed.spent.training == doctest::Approx(3));
+  CHECK(killed.spent.data == doctest::Approx(1));
+  CHECK(killed.spent.evaluation == doctest::Approx(3.6));  // logged in hours
+  CHECK(killed.spent.saving == doctest::Approx(0.5));
+  auto const& ended = run.programs[1];
+  CHECK(ended.spent.start == doctest::Approx(3));
+  CHECK(ended.spent.training == doctest::Approx(2));
+  CHECK(ended.spent.data == doctest::Approx(2));
+  CHECK(ended.spent.remaining == doctest::Approx(1.5));
+  CHECK(ended.spent.total() == doctest::Approx(10));
+  CHECK(run.spent().goodput() == doctest::Approx(8 / run.spent().total()));
+  REQUIRE(run.notes.size() == 1);
+  CHECK(run.notes[0].batch == 3);
+}
+
+TEST_CASE("run record: a program that was killed before its first batch takes no other's metrics") {
+  test::temporary_folder const folder;
+  write_resumed_run(folder.path());
+  auto const journal = test::read_all(folder / "run.jsonl");
+  auto const begins = journal.find("{\"event\":\"start\"", 1);
+  write_all(folder / "run.jsonl", journal.substr(0, begins) + journal);
+  auto const run = mpt::report::read_run(folder.path());
+  REQUIRE(run.programs.size() == 3);
+  CHECK(run.programs[0].spent.training == 0);
+  CHECK(run.programs[1].spent.training == doctest::Approx(3));
+  CHECK(run.programs[2].spent.training == doctest::Approx(2));
+}
+
+TEST_CASE("run record: damaged lines are named with file and line, and the rest is read") {
+  test::temporary_folder const folder;
+  auto const file = folder / "metrics.jsonl";
+  write_all(file, batch_line(1, 1, 3) + "{\"time/batch\":2,\n[1]\n" + batch_line(3, 3, 2) +
+                      "{\"loss\":1}\n" +
+                      "{\"time/batch\":4,\"loss/train/total\":null,\"time/train_seconds\":4}\n" +
+                      "{\"time/ba");
+  auto const run = mpt::report::read_run(file);
+  CHECK(run.find("loss/train/total").batches == std::vector<std::int64_t>{1, 3, 4});
+  REQUIRE(run.problems.size() == 4);
+  CHECK(run.problems[0] ==
+        file.string() + ": line 2 is no JSON and is left out: {\"time/batch\":2,");
+  CHECK(run.problems[1] == file.string() + ": line 3 is no JSON object and is left out: [1]");
+  CHECK(run.problems[2] ==
+        file.string() + ": line 5 has no batch (time/batch) and is left out: {\"loss\":1}");
+  CHECK(run.problems[3] == file.string() + ": 1 more lines are damaged and left out");
+}
+
+TEST_CASE("run record: a cut-off last line is told from a wrong one") {
+  test::temporary_folder const folder;
+  write_all(folder / "metrics.jsonl", batch_line(1, 1, 3) + "{\"time/batch\":2,\"lo");
+  auto const run = mpt::report::read_run(folder.path());
+  REQUIRE(run.problems.size() == 1);
+  CHECK(run.problems[0].find("line 2 is cut off and is left out") != std::string::npos);
+}
+
+TEST_CASE("run record: a folder without a run, or with several, is refused") {
+  test::temporary_folder const folder;
+  auto const message = [&](std::filesystem::path const& path) {
+    return test::message_of([&] { static_cast<void>(mpt::report::read_run(path)); });
+  };
+  CHECK(message(folder.path()).find("there is no run here: expected run.jsonl") !=
+        std::string::npos);
+  CHECK(message(folder / "none").find("there is no such folder or file") != std::string::npos);
+  write_resumed_run(folder / "a");
+  CHECK(mpt::report::read_run(folder.path()).name == "two");
+  write_resumed_run(folder / "b");
+  CHECK(message(folder.path()).find("holds several runs (a, b); name those") != std::string::npos);
+}
+
+TEST_CASE("run record: a summary alone has its figures, and says that curves are missing") {
+  test::temporary_folder const folder;
+  write_all(
+      folder / "summary.json",
+      R"({"run_name":"old","batches":30,"tokens":900,"mfu":0.25,"wall_clock_seconds":12,"goodput":0.5,
+                "device_memory_by_rank":[5,7],"table_row":{"model":"MPT-1B","nodes":2}})");
+  auto const run = mpt::report::read_run(folder.path());
+  auto const facts = facts_of(run);
+  CHECK(*facts.batches == 30);
+  CHECK(*facts.goodput == 0.5);
+  CHECK(facts.memory_by_rank == std::vector<double>{5, 7});
+  CHECK(mpt::report::table_cells(run, facts)[0] == "MPT-1B");
+  REQUIRE(run.problems.size() == 1);
+  CHECK(run.problems[0].find("set metrics_file=FILE") != std::string::npos);
+}
+
+}  // namespace report_run_record_test

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Pages of runs: of one rank, of eight, of one that was killed and resumed, and a comparison of three. What runs leave
+# is on the page, damaged lines are named and the rest is shown, and names with markup stay text.
+source "$(dirname "$0")/common.sh"
+
+"$programs/prepare" --tokenizer tokenizer --concat_tokens 32 --eos_text '<|endoftext|>' \
+  --out_root few "${text[@]:0:20}" > /dev/null 2>&1
+cat >> small.yaml <<'YAML'
+eval_loader: {name: text, dataset: {local: few, shuffle: false}}
+eval_subset_num_batches: 2
+callbacks: {generate_callback: {prompts: ["namespace <b>parallel</b>"], interval: 20ba, max_new_tokens: 8}}
+YAML
+page() { "$programs/report" "$@" > log 2>&1 || { cat log >&2; fail "report $*"; }; }
+has() { grep -qF -- "$2" "$1" || fail "$1 lacks: $2"; }
+
+train run_name=one ranks=1 save_folder=one/ckpt metrics_file=one/metrics.jsonl eval_interval=10ba
+page one --out one.html
+grep -q warning log && { cat log >&2; fail "warnings of a sound run"; }
+python3 - << 'PYTHON' || fail "the page of one rank is not what the run was"
+import html, json, re
+page = open("one.html").read()
+summary = json.load(open("one/ckpt/summary.json"))
+assert "<h1>one</h1>" in page
+assert ">complete<" in page
+assert f"{summary['loss']:.4f}" in page and f"{summary['evaluation']['cross_entropy']:.4f}" in page
+assert "namespace &lt;b&gt;parallel&lt;/b&gt; →" in page and "1 earlier batches" in page
+assert "decoupled_adamw" in page and ">save_interval<" in page
+events = [json.loads(line) for line in open("one/ckpt/run.jsonl")]
+assert [e["event"] for e in events if e["event"] != "note"] == ["start", "train", "end"]
+start, end = events[0], events[-1]
+assert start["configuration"]["run_name"] == "one" and start["configuration"]["optimizer.lr"] == "1.0e-3"
+assert start["program"] == "pretrain" and start["ranks"] == 1 and sum(start["memory_plan"].values()) > 0
+assert any(e["event"] == "note" and e["batch"] in (19, 20) and "generated at 20 ba" in e["text"] for e in events)
+parts = end["training_seconds"] + end["evaluation_seconds"] + end["saving_seconds"]
+assert 0 < parts < end["wall_clock_seconds"] and end["evaluation_seconds"] == summary["evaluation_seconds"] > 0
+metrics = [json.loads(line) for line in open("one/metrics.jsonl")]
+loss = {m["time/batch"]: m["loss/train/total"] for m in metrics if "loss/train/total" in m}
+data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
+if data:  # charts hold the very values
+    chart = next(c for c in json.loads(data[1])["charts"] if c["id"] == "loss")
+    training = next(s for s in chart["series"] if s["name"] == "training")
+    assert training["x"] == sorted(loss) and len(loss) == 40
+    assert all(abs(y - loss[x]) <= 1e-5 * abs(loss[x]) for x, y in zip(training["x"], training["y"]))
+else:
+    assert "apt-get install libjs-dygraphs" in page
+table = page[page.index("<caption>Loss by batch"):]
+assert f"<td>{loss[7]:.4g}</td>" in table[:table.index("</table>")]
+PYTHON
+echo "the page of one rank has its values, its configuration, its texts and its end"
+
+train run_name=eight ranks=8 save_folder=eight/ckpt metrics_file=eight/metrics.jsonl
+page eight/ckpt --out eight.html
+python3 - << 'PYTHON' || fail "the page of eight ranks is not what the run was"
+import json
+summary, page = json.load(open("eight/ckpt/summary.json")), open("eight.html").read()
+by_rank = summary["device_memory_by_rank"]
+assert len(by_rank) == 8 and max(by_rank) == summary["device_memory_bytes"] and min(by_rank) > 0
+assert all(f">rank {rank}<" in page for rank in range(8)) and ">rank 8<" not in page
+assert "largest of 8 ranks" in page
+PYTHON
+echo "the page of eight ranks has the memory of each"
+
+"$programs/pretrain" small.yaml run_name=killed save_folder=killed/ckpt metrics_file=killed/metrics.jsonl \
+  max_duration=400ba save_interval=100ba > log 2>&1 &
+for ((i = 0; i < 1200; ++i)); do
+  [[ $(cat killed/metrics.jsonl 2> /dev/null | wc -l) -gt 110 && -L killed/ckpt/latest ]] && break
+  sleep 0.05
+done
+kill -KILL $! || fail "it was over before it was killed: the test shows nothing"
+wait $! 2> /dev/null || true
+page killed --out running.html
+has running.html 'not ended: running, killed or failed'
+train run_name=killed save_folder=killed/ckpt metrics_file=killed/metrics.jsonl max_duration=400ba save_interval=100ba
+page killed --out killed.html
+python3 - << 'PYTHON' || fail "lost time and two programs are not on the page"
+import json, re
+page = open("killed.html").read()
+batches = [json.loads(line)["time/batch"] for line in open("killed/metrics.jsonl") if "loss/train/total" in line]
+again = next(i + 1 for i, (a, b) in enumerate(zip(batches, batches[1:])) if b <= a)
+assert ">complete<" in page and "killed or failed" in page
+assert f"1 – {max(batches[:again])}" in page, "the batches of the first program"
+assert f"{batches[again]} – 400" in page, "the batches of the second"
+lost = re.search(r"<td>([0-9.]+) s</td>\n?<td>killed or failed</td>", page)
+assert lost and float(lost[1]) > 0, "nothing was lost"
+PYTHON
+echo "a run that was killed and resumed shows both programs and what was lost"
+
+page one eight/ckpt killed/metrics.jsonl --title 'A & B' --out three.html
+has three.html '<h1>A &amp; B</h1>'
+has three.html 'Keys that differ'
+has three.html '<span class="mark c1"></span>eight'
+page one one/ckpt --out same.html
+has same.html 'one (one)'
+has same.html 'one (one/ckpt)'
+has same.html 'The configurations are the same.'
+
+cp -r one damaged
+sed -i 's#"run_name":"one"#"run_name":"<i>one</i>"#' damaged/ckpt/run.jsonl
+sed -i -e '3s/.*/{"time\/batch": 3, \x1b[31m/' -e '5d' damaged/metrics.jsonl
+sed -i 's#"metrics_file":"[^"]*"#"metrics_file":""#' damaged/ckpt/run.jsonl
+head -c -30 damaged/ckpt/summary.json > cut && mv cut damaged/ckpt/summary.json
+page damaged --out damaged.html
+grep -q 'warning: damaged/metrics.jsonl: line 3 is no JSON and is left out: ' log || { cat log >&2; fail "the damaged line"; }
+grep -q 'warning: damaged/ckpt/summary.json: is no JSON object and is left out' log || { cat log >&2; fail "the damaged summary"; }
+grep -q $'\x1b' log damaged.html && fail "an escape of a terminal is passed on"
+has damaged.html 'damaged/metrics.jsonl: line 3 is no JSON'
+has damaged.html '<h1>&lt;i&gt;one&lt;/i&gt;</h1>'
+has damaged.html '<caption>Loss by batch'
+mv damaged moved && page moved --out moved.html && has moved.html '<caption>Loss by batch'
+
+refused() { # message, arguments
+  local message=$1
+  shift
+  "$programs/report" "$@" > log 2>&1 && fail "report $* was accepted"
+  [[ $(grep -c . log) == 1 ]] || { cat log >&2; fail "not one sentence: report $*"; }
+  grep -qF -- "$message" log || { cat log >&2; fail "unclear: report $*"; }
+}
+refused 'data: there is no run here: expected run.jsonl' data --out no.html
+refused 'nowhere: there is no such folder or file' nowhere --out no.html
+refused 'one/metrics.jsonl is what is read' one --out one/metrics.jsonl
+refused 'ckpt is a folder' one --out one/ckpt
+[[ ! -e no.html ]] || fail "a page of nothing"
+[[ $("$programs/report" one --out - 2> /dev/null | head -c 15) == '<!doctype html>' ]] || fail "standard output"
+echo "damaged files are named and the rest is shown; where there is no run there is no page"
