@@ -82,6 +82,18 @@ grep -q '"q_proj"' llama-adapter/adapter_config.json || fail "the adapter has ot
 grep -aq 'base_model.model.model.layers.1.mlp.down_proj.lora_B.weight' \
   llama-adapter/adapter_model.safetensors || fail "the adapter's tensors have other names"
 "$programs/convert" llama-lora llama-merged --merge > /dev/null
+
+# the same adapters beside the checkpoint of a full run, whose projection for q, k and v is one matrix
+lora() { # name, more arguments
+  "$programs/pretrain" llama.yaml \
+    'model.peft_config={peft_type: LORA, r: 4, lora_alpha: 8, target_modules: [q_proj, down_proj]}' \
+    max_duration=2ba autoresume=false ranks=2 metrics_file="$1.jsonl" "${@:2}" > log 2>&1 ||
+    { cat log >&2; fail "LoRA on $1"; }
+  losses "$1.jsonl" > "$1.losses"
+}
+lora folder model.pretrained_model_name_or_path=llama-hf model.pretrained=true
+lora checkpoint load_path=llama-run load_weights_only=true
+cmp folder.losses checkpoint.losses || fail "adapters beside a checkpoint and beside its folder differ"
 head -c 20000 "${text[0]}" > held_out.txt
 loss() { "$programs/evaluate" "$@" --data held_out.txt --seq_len 32 --json - 2> /dev/null |
   grep -o '"cross_entropy": *[0-9.]*' | grep -o '[0-9.]*$'; }

@@ -29,21 +29,49 @@ model_source::model_source(std::filesystem::path const& path, std::filesystem::p
   if (adapter_) {
     require(!config_.lora, path_.string(),
             ": has adapters of its own; merge them first (convert --merge), or give no other");
-    bool const was_fused = config_.attn.fused_qkv;
-    separate_projections(config_);
-    require(imported_ || config_.attn.fused_qkv == was_fused, path_.string(),
-            ": holds queries, keys and values in one matrix, which adapters of the family ",
-            config_.family, " do not fit; make a folder of it first (convert) and adapt that");
+    auto separated = config_;
+    separate_projections(separated);
+    match_projections(separated);
     config_.lora = adapter_->config(config_);
   }
   if (family_ != nullptr && (imported_ || adapter_)) find_layout();
 }
 
 void model_source::match_projections(model_config const& model) {
-  bool const is_family_folder = family_ != nullptr && imported_;
-  if (!is_family_folder || config_.attn.fused_qkv == model.attn.fused_qkv) return;
+  if (family_ == nullptr || config_.attn.fused_qkv == model.attn.fused_qkv) return;
+  if (checkpoint_ && !config_.attn.fused_qkv) return;
   config_.attn.fused_qkv = model.attn.fused_qkv;
-  find_layout();
+  if (checkpoint_)
+    split_projections();
+  else
+    find_layout();
+}
+
+void model_source::split_projections() {
+  constexpr std::string_view fused = "Wqkv";
+  std::map<std::string, index> next;  // element of each tensor of the checkpoint
+  for (auto const& [name, extents] : hf::shapes_of(config_)) {
+    constexpr std::string_view layer = ".attn.W";
+    auto const position = name.find(layer);
+    if (position == std::string::npos) continue;  // q, k and v follow each other in shapes_of
+    auto const letter = position + layer.size() - 1;
+    auto const end = name.find('.', letter);
+    auto const tensor = name.substr(0, letter) + std::string(fused) + name.substr(end);
+    auto& begin = next[tensor];
+    projections_[name] = {tensor, begin, extents};
+    index size = 1;
+    for (index const extent : extents) size *= extent;
+    begin += size;
+  }
+  for (auto const& [tensor, size] : next)
+    require(checkpoint_->at(tensor).size() == size, path_.string(), ": ", tensor,
+            " has another shape than its configuration says");
+}
+
+model_source::tensor_rows model_source::stored_rows(std::string const& name) const {
+  auto const found = projections_.find(name);
+  return found == projections_.end() ? tensor_rows{name}
+                                     : tensor_rows{found->second.tensor, found->second.begin};
 }
 
 void model_source::find_layout() {
@@ -68,6 +96,8 @@ bool model_source::is_in_family_tensors(std::string const& name) const {
 std::vector<index> const& model_source::shape_of(std::string const& name) const {
   if (is_in_family_tensors(name)) return layout_->shape_of(name);
   if (in_adapter(name)) return adapter_->shape_of(name);
+  if (auto const found = projections_.find(name); found != projections_.end())
+    return found->second.extents;
   return checkpoint_ ? checkpoint_->at(name).extents
                      : imported_->tensors().shape_of(stored_name(name));
 }
@@ -101,7 +131,7 @@ void model_source::require_tensors(std::span<hf::named_shape const> expected) co
   }
   if (checkpoint_) {
     for (auto const& [name, extents] : expected)
-      require(checkpoint_->at(name).extents == extents, path_.string(), ": ", name,
+      require(shape_of(name) == extents, path_.string(), ": ", name,
               " has another shape than its configuration says");
     return;
   }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,8 +53,9 @@ class model_source {
   /// The folder of the model for which the adapters were trained; empty when it is not known.
   [[nodiscard]] std::string const& base() const { return base_; }
 
-  /// Reads a family's folder as a model with one projection for queries, keys and values, or with
-  /// three, as `model` has; adapters need three. Other sources stay as they are.
+  /// Reads a model of a family with one projection for queries, keys and values, or with three, as
+  /// `model` has; adapters need three. A checkpoint that holds three cannot become one, and other
+  /// sources stay as they are.
   void match_projections(model_config const& model);
 
   /// Reads elements of a parameter from `begin` on, converted to T. Throws when an element is NaN
@@ -64,8 +66,8 @@ class model_source {
       layout_->read_parameter(name, begin, out, tensor_reader<T>(name));
     else if (in_adapter(name))
       adapter_->read(name, begin, out);
-    else if (checkpoint_)
-      checkpoint_->read(name, begin, out);
+    else if (auto const rows = stored_rows(name); checkpoint_)
+      checkpoint_->read(rows.tensor, rows.begin + begin, out);
     else
       imported_->read(stored_name(name), begin, out);
     require_finite(name, out);
@@ -76,7 +78,8 @@ class model_source {
   template <class T>
   void read_block(std::string const& name, index begin, index run, std::span<T> out) const {
     if (checkpoint_ && !in_adapter(name)) {
-      checkpoint_->read_block(name, begin, run, out);
+      auto const rows = stored_rows(name);
+      checkpoint_->read_block(rows.tensor, rows.begin + begin, run, out);
       return require_finite(name, out);
     }
     if (run == 0) return read(name, begin, out);
@@ -124,6 +127,13 @@ class model_source {
   }
 
  private:
+  /// Consecutive rows of a checkpoint's tensor, from element `begin` on, which are a parameter.
+  struct tensor_rows {
+    std::string tensor;
+    index begin = 0;
+    std::vector<index> extents = {};
+  };
+
   /// Opens the model at path_, without a separate adapter. See the constructor for known_model.
   void open(model_config const* known_model);
   /// The same for a Hugging Face folder or a Composer checkpoint.
@@ -156,6 +166,12 @@ class model_source {
   /// model was saved.
   [[nodiscard]] std::string name_in_folder(std::string const& tensor) const;
 
+  /// Finds queries, keys and values of a checkpoint in the rows of its one projection for them.
+  void split_projections();
+
+  /// Where the checkpoint holds a parameter; its extents are left out.
+  [[nodiscard]] tensor_rows stored_rows(std::string const& name) const;
+
   /// Finds the tensors of a family's folder or adapter that hold this model's parameters.
   void find_layout();
 
@@ -183,6 +199,7 @@ class model_source {
   std::vector<std::int64_t> end_tokens_;
   bool has_fused_names_ = false;  // the folder was written with fuse_norm_attn_norm
   std::optional<parallel::checkpoint::checkpoint_reader> checkpoint_;
+  std::map<std::string, tensor_rows> projections_;  // those that split_projections found
   std::optional<hf::hf_import> imported_;
   std::optional<hf::peft_adapter> adapter_;
   model_family const* family_ = nullptr;          // null: an MPT

@@ -151,8 +151,8 @@ TEST_CASE("peft_config of a GPT-2: a pattern's name counts for the layers that h
           (void)read("{target_modules: [attn.c_proj], rank_pattern: {c_proj: 2, attn.c_proj: 3}}",
                      model);
         }) ==
-        "f.yaml:1:1: model.peft_config.rank_pattern: gives transformer.h.0.attn.c_proj two values, "
-        "3 and 2; name each layer once");
+        "f.yaml:1:47: model.peft_config.rank_pattern: gives transformer.h.0.attn.c_proj two "
+        "values, 2 and 3; name each layer once");
   CHECK(test::contains(test::message_of([&] {
                          (void)read("{target_modules: [c_attn], rank_pattern: {c_proj: 2}}", model);
                        }),

@@ -132,6 +132,37 @@ TEST_CASE("families: a folder without the prefix of a model with a head is read"
   CHECK(value == expected);
 }
 
+TEST_CASE("families: a checkpoint with one projection is read as three, for adapters") {
+  for (std::string const form : {"families/llama_grouped", "families/qwen2_window"}) {
+    CAPTURE(form);
+    test::temporary_folder const folder;
+    auto const file = golden_file(form);
+    write_folder(file, folder / "in", config_of(file), unchanged);
+    mpt::model_source const whole(folder / "in");
+    mpt::model_source source(mpt::import_hugging_face(whole, folder / "run", {}));
+    CHECK(source.config().attn.fused_qkv);
+    auto model = source.config();
+    mpt::separate_projections(model);
+    source.match_projections(model);
+    CHECK(source.config() == model);
+    auto const shapes = hf::shapes_of(model);
+    source.require_tensors(shapes);
+    for (auto const& [letter, name] : {std::pair{"q", "Wq"}, {"k", "Wk"}, {"v", "Wv"}}) {
+      auto const stored = "param/model.layers.1.self_attn." + std::string(letter) + "_proj.weight";
+      auto const parameter = "transformer.blocks.1.attn." + std::string(name) + ".weight";
+      auto const width = file.at(stored).extents.at(1);
+      CHECK(source.shape_of(parameter) == file.at(stored).extents);
+      std::vector<float> expected(static_cast<std::size_t>(2 * width)), found(expected.size());
+      file.read(stored, width, std::span(expected));
+      source.read(parameter, width, std::span(found));
+      CHECK(found == expected);
+      std::vector<float> column(2);
+      source.read_block(parameter, width + 3, 1, std::span(column));
+      CHECK(column == std::vector<float>{expected.at(3), expected.at(3 + width)});
+    }
+  }
+}
+
 TEST_CASE("families: a run's overrides describe the folder in place of its config.json") {
   test::temporary_folder const folder;
   auto const file = golden_file("families/llama_grouped");
