@@ -68,7 +68,7 @@ std::string describe_status(int status) {
 }
 
 std::optional<std::chrono::milliseconds> read_retry_after(
-    std::string const& value, std::chrono::system_clock::time_point now) {
+    std::string const& value, std::chrono::system_clock::time_point current_time) {
   std::int64_t seconds = 0;
   auto const [end, problem] = std::from_chars(value.data(), value.data() + value.size(), seconds);
   if (problem == std::errc() && end == value.data() + value.size()) {
@@ -79,7 +79,7 @@ std::optional<std::chrono::milliseconds> read_retry_after(
   char const* const rest = ::strptime(value.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
   if (rest == nullptr || *rest != '\0') return std::nullopt;
   auto const instant = std::chrono::system_clock::from_time_t(::timegm(&date));
-  auto const wait = std::chrono::ceil<std::chrono::milliseconds>(instant - now);
+  auto const wait = std::chrono::ceil<std::chrono::milliseconds>(instant - current_time);
   return std::max(wait, std::chrono::milliseconds(0));
 }
 

@@ -49,7 +49,7 @@ struct aws_key {
 enum class redirects {
   none,         ///< the redirect itself is the response
   same_server,  ///< as `none` where it leads to another server
-  all
+  any_server
 };
 
 struct http_request {
@@ -60,7 +60,7 @@ struct http_request {
   std::optional<aws_key> signing_key{};  ///< for the url's own server alone
   std::string body;
   http_timeouts timeouts{};
-  redirects followed = redirects::all;
+  redirects followed = redirects::any_server;
   std::size_t max_body_bytes = std::size_t{64} << 20;  ///< of `http_response::body`
 };
 
@@ -128,9 +128,9 @@ class http_client {
   sleeper sleep_;
 };
 
-/// The wait that a Retry-After header (seconds, or a date of HTTP) asks for at `now`; nothing where
-/// it is neither.
+/// The wait that a Retry-After header (seconds, or a date of HTTP) asks for at `current_time`;
+/// nothing where it is neither.
 [[nodiscard]] std::optional<std::chrono::milliseconds> read_retry_after(
-    std::string const& value, std::chrono::system_clock::time_point now);
+    std::string const& value, std::chrono::system_clock::time_point current_time);
 
 }  // namespace mpt::net
