@@ -12,7 +12,7 @@ namespace settings_test {
 
 using namespace mpt::hub;
 
-settings with(std::map<std::string, std::string> const& variables) {
+settings settings_of(std::map<std::string, std::string> const& variables) {
   return read_settings([&](std::string const& name) -> std::optional<std::string> {
     auto const found = variables.find(name);
     if (found == variables.end()) return std::nullopt;
@@ -21,34 +21,34 @@ settings with(std::map<std::string, std::string> const& variables) {
 }
 
 TEST_CASE("hub settings: the cache's folder is huggingface_hub's") {
-  CHECK(with({{"HOME", "/home/me"}}).cache == "/home/me/.cache/huggingface/hub");
-  CHECK(with({{"HOME", "/home/me"}, {"XDG_CACHE_HOME", "/x"}}).cache == "/x/huggingface/hub");
-  CHECK(with({{"HOME", "/home/me"}, {"HF_HOME", "~/hf"}}).cache == "/home/me/hf/hub");
-  CHECK(with({{"HF_HOME", "/hf"}, {"HUGGINGFACE_HUB_CACHE", "/old"}}).cache == "/old");
-  CHECK(with({{"HF_HOME", "/hf"}, {"HUGGINGFACE_HUB_CACHE", "/old"}, {"HF_HUB_CACHE", "/new"}})
+  CHECK(settings_of({{"HOME", "/home/me"}}).cache == "/home/me/.cache/huggingface/hub");
+  CHECK(settings_of({{"HOME", "/home/me"}, {"XDG_CACHE_HOME", "/x"}}).cache == "/x/huggingface/hub");
+  CHECK(settings_of({{"HOME", "/home/me"}, {"HF_HOME", "~/hf"}}).cache == "/home/me/hf/hub");
+  CHECK(settings_of({{"HF_HOME", "/hf"}, {"HUGGINGFACE_HUB_CACHE", "/old"}}).cache == "/old");
+  CHECK(settings_of({{"HF_HOME", "/hf"}, {"HUGGINGFACE_HUB_CACHE", "/old"}, {"HF_HUB_CACHE", "/new"}})
             .cache == "/new");
 }
 
 TEST_CASE("hub settings: offline, endpoint and time limit") {
-  CHECK_FALSE(with({{"HF_HUB_OFFLINE", "0"}}).offline);
+  CHECK_FALSE(settings_of({{"HF_HUB_OFFLINE", "0"}}).offline);
   for (auto const* word : {"1", "on", "Yes", "TRUE"})
-    CHECK(with({{"HF_HUB_OFFLINE", word}}).offline);
-  CHECK(with({{"TRANSFORMERS_OFFLINE", "1"}}).offline);
-  CHECK(with({}).endpoint == "https://huggingface.co");
-  CHECK(with({{"HF_ENDPOINT", "http://mirror:8080/"}}).endpoint == "http://mirror:8080");
-  CHECK_THROWS_AS(with({{"HF_ENDPOINT", "mirror"}}), parallel::error);
-  CHECK(with({{"HF_HUB_DOWNLOAD_TIMEOUT", "7"}}).idle_timeout.count() == 7);
-  CHECK_THROWS_AS(with({{"HF_HUB_DOWNLOAD_TIMEOUT", "soon"}}), parallel::error);
+    CHECK(settings_of({{"HF_HUB_OFFLINE", word}}).offline);
+  CHECK(settings_of({{"TRANSFORMERS_OFFLINE", "1"}}).offline);
+  CHECK(settings_of({}).endpoint == "https://huggingface.co");
+  CHECK(settings_of({{"HF_ENDPOINT", "http://mirror:8080/"}}).endpoint == "http://mirror:8080");
+  CHECK_THROWS_AS(settings_of({{"HF_ENDPOINT", "mirror"}}), parallel::error);
+  CHECK(settings_of({{"HF_HUB_DOWNLOAD_TIMEOUT", "7"}}).idle_timeout.count() == 7);
+  CHECK_THROWS_AS(settings_of({{"HF_HUB_DOWNLOAD_TIMEOUT", "soon"}}), parallel::error);
 }
 
 TEST_CASE("hub settings: a token has no blanks around it, and is not quoted where it is none") {
-  auto const found = with({{"HF_TOKEN", " hf_abc\n"}, {"HUGGING_FACE_HUB_TOKEN", "old"}});
+  auto const found = settings_of({{"HF_TOKEN", " hf_abc\n"}, {"HUGGING_FACE_HUB_TOKEN", "old"}});
   CHECK(found.token == "hf_abc");
   CHECK(found.token_source == "HF_TOKEN");
-  CHECK(with({{"HUGGING_FACE_HUB_TOKEN", "old"}}).token == "old");
-  CHECK(with({{"HF_HOME", "/nowhere"}}).token.empty());
+  CHECK(settings_of({{"HUGGING_FACE_HUB_TOKEN", "old"}}).token == "old");
+  CHECK(settings_of({{"HF_HOME", "/nowhere"}}).token.empty());
   try {
-    static_cast<void>(with({{"HF_TOKEN", "hf_abc\r\nX: y"}}));
+    static_cast<void>(settings_of({{"HF_TOKEN", "hf_abc\r\nX: y"}}));
     FAIL("taken");
   } catch (parallel::error const& problem) {
     CHECK(std::string(problem.what()).find("hf_abc") == std::string::npos);

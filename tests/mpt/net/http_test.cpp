@@ -99,14 +99,14 @@ TEST_CASE("http client: waits double, and a Retry-After is kept") {
   request.url = "http://hub.example/a";
   CHECK(server.client().send_retrying(request).status == 404);
   REQUIRE(server.waits.size() == 4);
-  auto const within = [&](std::size_t index, int longest) {
+  auto const has_wait = [&](std::size_t index, int longest) {
     return server.waits[index] >= milliseconds(longest / 2) &&
            server.waits[index] <= milliseconds(longest);
   };
-  CHECK(within(0, 500));
-  CHECK(within(1, 1000));
+  CHECK(has_wait(0, 500));
+  CHECK(has_wait(1, 1000));
   CHECK(server.waits[2] == seconds(20));
-  CHECK(within(3, 4000));
+  CHECK(has_wait(3, 4000));
 }
 
 TEST_CASE("http client: attempts end with the last response or error") {
