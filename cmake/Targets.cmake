@@ -76,6 +76,10 @@ list(TRANSFORM directing_folders REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/app
 file(GLOB_RECURSE directing_sources CONFIGURE_DEPENDS ${patterns})
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/*.cpp)
 list(REMOVE_ITEM sources ${directing_sources})
+# What needs libcurl or OpenSSL is a library of its own (Curl.cmake).
+set(curl_sources ${sources})
+list(FILTER curl_sources INCLUDE REGEX "/net/(curl|openssl)_[a-z0-9_]+\\.cpp$")
+list(REMOVE_ITEM sources ${curl_sources})
 add_library(ParallelLM_mpt_directing OBJECT EXCLUDE_FROM_ALL ${directing_sources})
 target_compile_options(ParallelLM_mpt_directing PRIVATE $<$<NOT:$<CONFIG:Debug>>:-Og>)
 add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code} ${page_assets} ${families} $<TARGET_OBJECTS:ParallelLM_mpt_directing>)

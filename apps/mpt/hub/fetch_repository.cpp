@@ -1,0 +1,334 @@
+#include <mpt/hub/fetch_repository.hpp>
+
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <mpt/data/json.hpp>
+#include <mpt/hub/file_lock.hpp>
+#include <mpt/net/url.hpp>
+#include <parallel/core/file.hpp>
+
+namespace mpt::hub {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int max_pages = 10'000;
+
+/// The folders of one repository in the cache.
+struct cache_paths {
+  fs::path root;
+  fs::path locks;
+
+  cache_paths(settings const& hub, repository const& wanted)
+      : root(hub.cache / wanted.folder()), locks(hub.cache / ".locks" / wanted.folder()) {}
+  [[nodiscard]] fs::path ref(std::string const& revision) const { return root / "refs" / revision; }
+  [[nodiscard]] fs::path tree(std::string const& commit) const {
+    return root / "trees" / (commit + ".json");
+  }
+  [[nodiscard]] fs::path snapshot(std::string const& commit) const {
+    return root / "snapshots" / commit;
+  }
+  [[nodiscard]] fs::path blob(listed_file const& file) const {
+    return root / "blobs" / file.blob();
+  }
+};
+
+/// Writes a small file by a name of its own and a rename: several processes may do so.
+void publish(fs::path const& file, std::string const& text) {
+  parallel::files::make_folders(file.parent_path());
+  auto temporary = file;
+  temporary += fmt::format(".{}.tmp", ::getpid());
+  parallel::write_text_file(temporary, text);
+  parallel::files::rename(temporary, file);
+}
+
+[[nodiscard]] bool is_here(fs::path const& path) {
+  std::error_code absent;
+  return fs::exists(path, absent);
+}
+
+/// The commit at which the cache last saw a revision; empty if it never did.
+[[nodiscard]] std::string cached_commit(cache_paths const& paths, std::string const& revision) {
+  if (is_commit(revision)) return revision;
+  std::error_code absent;
+  if (!fs::is_regular_file(paths.ref(revision), absent)) return {};
+  auto commit = parallel::read_text_file(paths.ref(revision), 4096);
+  while (!commit.empty() && (commit.back() == '\n' || commit.back() == ' ')) commit.pop_back();
+  return is_commit(commit) ? commit : std::string();
+}
+
+[[nodiscard]] std::string first_names(listing const& files) {
+  std::string out;
+  for (std::size_t i = 0; i < std::min<std::size_t>(files.size(), 3); ++i)
+    out += (i == 0 ? "" : ", ") + files[i].path;
+  return out + (files.size() > 3 ? fmt::format(" and {} more", files.size() - 3) : std::string());
+}
+
+[[nodiscard]] std::string described(wanted_repository const& wanted) {
+  return fmt::format("{}{}{}", wanted.repository.kind == repository_kind::dataset ? "dataset " : "",
+                     wanted.repository.name,
+                     wanted.revision == "main" ? "" : "@" + wanted.revision);
+}
+
+/// Throws where a revision's commit or files at the hub were not to be had; says why.
+[[noreturn]] void refuse(net::http_response const& response, wanted_repository const& wanted,
+                         settings const& hub) {
+  auto const code = response.header("x-error-code").value_or("");
+  auto const page = hub.endpoint + wanted.repository.web_path();
+  auto const token = hub.token.empty()
+                         ? std::string("no token is set: set HF_TOKEN to one of your account")
+                         : "the token of " + hub.token_source + " was sent";
+  if (code == "RevisionNotFound")
+    parallel::fail(page, ": has no branch, tag or commit \"", wanted.revision, "\"");
+  if (code == "GatedRepo" || response.status == 403)
+    parallel::fail(page, ": is only for those whom its owner lets in (", token,
+                   "); ask for access on that page, with the account of the token");
+  if (response.status == 401 || response.status == 404)
+    parallel::fail(
+        page, ": the hub has no such ",
+        wanted.repository.kind == repository_kind::model ? "model" : "dataset",
+        ", or does not show it (", net::describe_status(response.status), "; ", token,
+        "); check the name",
+        wanted.repository.kind == repository_kind::model ? "" : ", and that it is a dataset's");
+  parallel::fail(page, ": the hub answers ", net::describe_status(response.status),
+                 "; try again later");
+}
+
+class fetch {
+ public:
+  fetch(wanted_repository const& wanted, settings const& hub, network_maker const& network,
+        fetch_events const& events)
+      : wanted_(wanted),
+        hub_(hub),
+        make_network_(network),
+        events_(events),
+        paths_(hub, wanted.repository) {}
+
+  [[nodiscard]] snapshot run() {
+    if (hub_.offline) return cached("HF_HUB_OFFLINE is set, so nothing is downloaded");
+    try {
+      network_.emplace(make_network_());
+    } catch (parallel::error const& problem) {  // a build without libcurl
+      return without_hub(problem.what());
+    }
+    try {
+      return download_missing();
+    } catch (net::connection_error const& problem) {
+      return without_hub(problem.what());
+    }
+  }
+
+ private:
+  void note(std::string const& sentence) const {
+    if (events_.note) events_.note(sentence);
+  }
+
+  /// What the cache has, after the hub could not be asked.
+  [[nodiscard]] snapshot without_hub(std::string const& reason) {
+    auto found = cached(reason);
+    note(fmt::format("{}; taking {} from the cache, as of commit {}", reason, described(wanted_),
+                     found.commit.substr(0, 12)));
+    return found;
+  }
+
+  [[nodiscard]] snapshot cached(std::string const& reason) const {
+    auto const commit = cached_commit(paths_, wanted_.revision);
+    auto const folder = paths_.snapshot(commit);
+    parallel::require(!commit.empty() && is_here(folder), described(wanted_),
+                      ": is not in the cache ", hub_.cache.native(), ", and ", reason,
+                      "; get it once with access to the hub (fetch ",
+                      wanted_.repository.kind == repository_kind::dataset ? "--dataset " : "",
+                      wanted_.repository.name, "), or name a folder");
+    snapshot out{folder, commit, {}, 0};
+    if (auto const tree = read_tree(paths_.tree(commit))) {
+      out.files = chosen(*tree);
+      listing missing;
+      for (auto const& file : out.files)
+        if (!is_here(folder / file.path)) missing.push_back(file);
+      parallel::require(missing.empty(), described(wanted_),
+                        ": the cache has only a part of it: ", missing.size(), " of ",
+                        out.files.size(), " files are missing (", first_names(missing), "), and ",
+                        reason, "; get the rest once with access to the hub");
+    }
+    return out;
+  }
+
+  [[nodiscard]] listing chosen(listing const& files) const {
+    auto out = wanted_.choice ? wanted_.choice(files) : files;
+    parallel::require(!out.empty(), described(wanted_), ": no file of it is asked for; it has ",
+                      files.empty() ? "none" : first_names(files));
+    return out;
+  }
+
+  [[nodiscard]] net::http_request request_for(std::string const& url) const {
+    net::http_request request;
+    request.url = url;
+    request.bearer_token = hub_.token;
+    request.timeouts.idle = hub_.idle_timeout;
+    return request;
+  }
+
+  [[nodiscard]] net::http_response ask(std::string const& url) const {
+    auto request = request_for(url);
+    request.headers.emplace_back("Accept", "application/json");
+    auto response = network_->client.send_retrying(request);
+    if (net::is_temporary(response.status))
+      throw net::connection_error(net::parse_url(url).displayed() + " answers " +
+                                  net::describe_status(response.status));
+    if (!response.succeeded()) refuse(response, wanted_, hub_);
+    return response;
+  }
+
+  [[nodiscard]] std::string commit_of_revision() const {
+    auto const url = hub_.endpoint + wanted_.repository.api_path() + "/revision/" +
+                     net::percent_encoded(wanted_.revision);
+    auto const response = ask(url);
+    auto const commit =
+        data::detail::string_member(data::parse_json(response.body, url), "sha", url);
+    parallel::require(is_commit(commit), url,
+                      ": the server's answer names no commit; does HF_ENDPOINT lead to a hub?");
+    return commit;
+  }
+
+  [[nodiscard]] listing tree_of_commit(std::string const& commit) const {
+    if (auto tree = read_tree(paths_.tree(commit))) return *tree;
+    listing files;
+    auto url = hub_.endpoint + wanted_.repository.api_path() + "/tree/" + commit +
+               "?recursive=true&expand=false";
+    for (int page = 0; !url.empty(); ++page) {
+      parallel::require(page < max_pages, hub_.endpoint, wanted_.repository.web_path(),
+                        ": the hub's listing has no end");
+      auto const response = ask(url);
+      auto const source = net::parse_url(url).displayed();
+      add_page(files, data::parse_json(response.body, source), source);
+      url = next_page(response);
+    }
+    check_paths(files, hub_.endpoint + wanted_.repository.web_path());
+    publish(paths_.tree(commit), tree_text(files));
+    return files;
+  }
+
+  /// The address in a header like Link: <https://...>; rel="next". It must be the hub's own.
+  [[nodiscard]] std::string next_page(net::http_response const& response) const {
+    auto const link = response.header("link").value_or("");
+    auto const end = link.find(">; rel=\"next\"");
+    if (end == std::string::npos) return {};
+    auto const begin = link.rfind('<', end);
+    if (begin == std::string::npos) return {};
+    auto const page = net::parse_url(response.url);
+    auto const next = net::join_url(page, link.substr(begin + 1, end - begin - 1));
+    parallel::require(next.has_server_of(net::parse_url(hub_.endpoint)), page.displayed(),
+                      ": the listing goes on at another server, ", next.displayed(),
+                      ", which is not asked");
+    return next.text();
+  }
+
+  [[nodiscard]] snapshot download_missing() {
+    auto const commit = is_commit(wanted_.revision) ? wanted_.revision : commit_of_revision();
+    snapshot out{paths_.snapshot(commit), commit, chosen(tree_of_commit(commit)), 0};
+    for (auto const& file : out.files) all_bytes_ += file.size;
+    check_space(out);
+    for (auto const& file : out.files) {
+      if (!is_here(out.folder / file.path)) out.downloaded_bytes += get_file(file, commit);
+      present_bytes_ += file.size;
+    }
+    if (wanted_.revision != commit && cached_commit(paths_, wanted_.revision) != commit)
+      publish(paths_.ref(wanted_.revision), commit);
+    return out;
+  }
+
+  void report(listed_file const& file, std::uint64_t bytes) const {
+    if (events_.progress) events_.progress(present_bytes_ + bytes, all_bytes_, file.path);
+  }
+
+  void check_space(snapshot const& wanted) const {
+    std::uint64_t missing = 0;
+    std::set<std::string> counted;
+    for (auto const& file : wanted.files)
+      if (!is_here(paths_.blob(file)) && counted.insert(file.blob()).second) missing += file.size;
+    parallel::files::make_folders(paths_.root / "blobs");
+    struct ::statvfs disk {};
+    if (missing == 0 || ::statvfs(paths_.root.c_str(), &disk) != 0) return;
+    auto const room = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
+    if (missing > room)
+      parallel::fail<parallel::storage_error>(
+          hub_.cache.native(), ": has ", room, " bytes free, and ", described(wanted_), " needs ",
+          missing, " more; make room, or set HF_HUB_CACHE to a folder on a larger disk");
+  }
+
+  /// Returns the number of bytes that were downloaded.
+  [[nodiscard]] std::uint64_t get_file(listed_file const& file, std::string const& commit) {
+    file_lock const lock(paths_.locks / (file.blob() + ".lock"), [&] {
+      note(fmt::format("another process is downloading {}; waiting for it", file.path));
+    });
+    auto const blob = paths_.blob(file);
+    std::uint64_t bytes = 0;
+    if (!is_here(blob)) {
+      auto const url = hub_.endpoint + wanted_.repository.web_path() + "/resolve/" + commit + "/" +
+                       net::percent_encoded(file.path, true);
+      auto const response = net::download(*network_, request_for(url), blob, file.content(),
+                                          [&](std::uint64_t count) { report(file, count); });
+      if (net::is_temporary(response.status))
+        throw net::connection_error(net::parse_url(url).displayed() + " answers " +
+                                    net::describe_status(response.status));
+      if (!response.succeeded()) refuse_file(response, file);
+      bytes = file.size;
+    }
+    link_blob(file, paths_.snapshot(commit) / file.path);
+    return bytes;
+  }
+
+  [[noreturn]] void refuse_file(net::http_response const& response, listed_file const& file) const {
+    auto const server = net::parse_url(response.url);
+    if (response.status != 404 && server.has_server_of(net::parse_url(hub_.endpoint)))
+      refuse(response, wanted_, hub_);
+    parallel::fail(server.displayed(), ": the hub lists ", file.path, " of ", described(wanted_),
+                   ", but its server answers ", net::describe_status(response.status));
+  }
+
+  void link_blob(listed_file const& file, fs::path const& link) const {
+    if (is_here(link)) return;
+    parallel::files::make_folders(link.parent_path());
+    static_cast<void>(::unlink(link.c_str()));  // a link to a blob that was removed
+    fs::path up = fs::path("..") / "..";
+    for (char const letter : file.path)
+      if (letter == '/') up /= "..";
+    std::error_code problem;
+    fs::create_symlink(up / "blobs" / file.blob(), link, problem);
+    if (problem && problem != std::errc::file_exists)  // a file system without links
+      fs::copy_file(paths_.blob(file), link, fs::copy_options::overwrite_existing);
+  }
+
+  wanted_repository const& wanted_;
+  settings const& hub_;
+  network_maker const& make_network_;
+  fetch_events const& events_;
+  cache_paths paths_;
+  std::optional<net::network> network_;
+  std::uint64_t present_bytes_ = 0;  ///< of the files that are whole
+  std::uint64_t all_bytes_ = 0;
+};
+
+}  // namespace
+
+snapshot fetch_repository(wanted_repository const& wanted, settings const& where_from,
+                          network_maker const& network, fetch_events const& events) {
+  parallel::require(is_repository_name(wanted.repository.name), "'", wanted.repository.name,
+                    "' is no name of the hub; expected ORG/NAME, such as mosaicml/mpt-7b");
+  check_revision(wanted.revision);
+  return fetch(wanted, where_from, network, events).run();
+}
+
+}  // namespace mpt::hub

@@ -1,0 +1,5 @@
+#include "support/http.hpp"
+
+mpt::net::http_transport apps::http_transport() { return {}; }
+
+mpt::net::network apps::network() { return {mpt::net::http_client(http_transport()), {}}; }

@@ -1,0 +1,50 @@
+// listing: the files of a repository at one commit, as the hub lists them and as its cache notes
+// them (trees/COMMIT.json).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <mpt/net/download.hpp>
+
+namespace mpt::hub {
+
+struct listed_file {
+  std::string path;  ///< in the repository, with '/'
+  std::uint64_t size = 0;
+  std::string git_id;      ///< git's SHA-1 of the file, or of the note that stands for a large one
+  std::string sha256{};    ///< of a large file, else empty
+  std::string xet_hash{};  ///< noted in the cache for the hub's own programs
+
+  /// The file's name among the cache's blobs, which is its ETag at the hub.
+  [[nodiscard]] std::string const& blob() const { return sha256.empty() ? git_id : sha256; }
+  [[nodiscard]] net::expected_content content() const;
+};
+
+using listing = std::vector<listed_file>;
+
+/// Adds the files of one page of the hub's listing. Throws where the page is none: paths that lead
+/// out of a folder, or ids that are none.
+void add_page(listing& files, nlohmann::json const& page, std::string_view source);
+
+/// Throws where a whole listing has a file twice, or one below another.
+void check_paths(listing const& files, std::string_view source);
+
+/// The listing as the cache notes it, sorted by path.
+[[nodiscard]] std::string tree_text(listing const& files);
+
+/// Reads such a note; nothing where it is absent, of another version or damaged.
+[[nodiscard]] std::optional<listing> read_tree(std::filesystem::path const& file);
+
+/// Keeps the files that one of `include` matches (all if it is empty) and none of `exclude`. In a
+/// pattern '*' stands for any text, also for '/', and a final '/' for all that is in the folder.
+[[nodiscard]] listing matching(listing const& files, std::vector<std::string> const& include,
+                               std::vector<std::string> const& exclude = {});
+
+}  // namespace mpt::hub

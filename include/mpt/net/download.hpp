@@ -1,0 +1,51 @@
+// download: a file from a server to the disk: continued where it was cut, checked, and put in its
+// place only when it is whole.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <mpt/net/digest.hpp>
+#include <mpt/net/http.hpp>
+
+namespace mpt::net {
+
+/// What a download needs.
+struct network {
+  http_client client;
+  digest_factory digests;
+};
+
+struct checksum {
+  digest_kind kind = digest_kind::sha256;
+  std::string hexadecimal;  ///< small letters
+  std::string prefix{};     ///< text that is counted before the file's bytes
+};
+
+/// What is known of a file beforehand.
+struct expected_content {
+  std::optional<std::uint64_t> size{};
+  std::optional<net::checksum> checksum{};
+};
+
+/// Called with the number of the file's bytes that are on the disk.
+using byte_progress = std::function<void(std::uint64_t bytes)>;
+
+/// Gets the file at request.url into `target`, which appears when it is whole. Until then
+/// `target`.incomplete grows, and a later call continues it (with Range; and If-Range where the
+/// server gave a strong ETag, noted in `target`.incomplete.etag). One process at a time may do so.
+/// Returns the server's last response; unless that succeeded, there is no `target`. Throws where
+/// the length or checksum is another, after a second attempt from the beginning.
+[[nodiscard]] http_response download(network const& net, http_request const& request,
+                                     std::filesystem::path const& target,
+                                     expected_content const& expected = {},
+                                     byte_progress const& on_bytes = {});
+
+/// The checksum of a file, in hexadecimal digits.
+[[nodiscard]] std::string digest_of_file(digest_factory const& digests,
+                                         std::filesystem::path const& file, checksum const& like);
+
+}  // namespace mpt::net

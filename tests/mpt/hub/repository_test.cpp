@@ -1,0 +1,41 @@
+#include <mpt/hub/repository.hpp>
+
+#include <doctest/doctest.h>
+
+#include <parallel/core/error.hpp>
+
+namespace repository_test {
+
+using namespace mpt::hub;
+
+TEST_CASE("repository: names are the hub's") {
+  for (auto const* name : {"gpt2", "org/name", "EleutherAI/gpt-neox-20b", "a.b/c_d-1.5"})
+    CHECK(is_repository_name(name));
+  for (auto const* name : {"", "/", "a/", "/a", "a/b/c", "..", "a/..", "../a", "a--b/c", "-a/b",
+                           "a/b-", "a/.b", "a b/c", "a/b.git", "\xc3\xbc/a", "a\nb"})
+    CHECK_FALSE(is_repository_name(name));
+  CHECK_FALSE(is_repository_name(std::string(97, 'a')));
+}
+
+TEST_CASE("repository: folders and addresses are the hub's") {
+  repository const model{repository_kind::model, "org/name"};
+  CHECK(model.folder() == "models--org--name");
+  CHECK(model.web_path() == "/org/name");
+  CHECK(model.api_path() == "/api/models/org/name");
+  repository const dataset{repository_kind::dataset, "org/name"};
+  CHECK(dataset.folder() == "datasets--org--name");
+  CHECK(dataset.web_path() == "/datasets/org/name");
+  CHECK(dataset.api_path() == "/api/datasets/org/name");
+}
+
+TEST_CASE("repository: a revision stays inside its folder") {
+  for (auto const* name : {"main", "v1.0", "refs/pr/1", "0123456789012345678901234567890123456789"})
+    CHECK_NOTHROW(check_revision(name));
+  for (auto const* name : {"", "..", "a/../b", "/a", "a/", "a b", ".hidden", "a\\b", "a:b"})
+    CHECK_THROWS_AS(check_revision(name), parallel::error);
+  CHECK(is_commit("0123456789abcdef0123456789abcdef01234567"));
+  CHECK_FALSE(is_commit("0123456789ABCDEF0123456789abcdef01234567"));
+  CHECK_FALSE(is_commit("main"));
+}
+
+}  // namespace repository_test
