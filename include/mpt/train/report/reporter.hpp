@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,7 +14,9 @@
 #include <mpt/config/train.hpp>
 #include <mpt/console/progress.hpp>
 #include <mpt/log/event_file.hpp>
+#include <mpt/log/tracker.hpp>
 #include <mpt/train/evaluation/run_tasks.hpp>
+#include <mpt/train/report/csv_file.hpp>
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/train/report/run_pace.hpp>
 
@@ -53,8 +56,9 @@ struct batch_record {
 
 class reporter {
  public:
-  /// `first_batch`: the first batch that will be reported, when a run is resumed; else 0.
-  reporter(train_config const& config, int ranks, std::int64_t first_batch);
+  /// `first_batch`: the first batch that will be reported. `open_trackers` may be empty.
+  reporter(train_config const& config, int ranks, std::int64_t first_batch,
+           tracker_opener const& open_trackers = {});
 
   void note(std::string const& text) { bar_.note(text); }
 
@@ -66,7 +70,7 @@ class reporter {
 
   void tasks(task_scores const& scores, std::int64_t batch);
 
-  /// Throws a storage_error when metrics or events were lost.
+  /// Ends the trackers. Throws a storage_error when metrics or events were lost.
   void finish();
 
  private:
@@ -75,8 +79,12 @@ class reporter {
   [[nodiscard]] nlohmann::ordered_json numbers_of(batch_record const& r,
                                                   training_clock const& clock) const;
 
-  /// Writes a record as one line of the metrics file, and its numbers for TensorBoard.
+  /// Writes a record as one line of the metrics file and one row of the table, and its numbers for
+  /// TensorBoard, and hands it to the trackers.
   void write(nlohmann::ordered_json const& record, std::int64_t batch);
+
+  /// Shows the messages of trackers.
+  void show_notes();
 
   bool shows_bar_;
   bool logs_to_console_;
@@ -86,6 +94,8 @@ class reporter {
   logged_time_unit time_unit_, remaining_unit_;
   metrics_file file_;
   std::optional<event_file> events_;
+  std::optional<csv_file> table_;
+  std::vector<std::unique_ptr<tracker>> trackers_;
   bool has_optimizer_monitor_;
   bool is_finetuning_;
   console::progress bar_;
