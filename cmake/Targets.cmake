@@ -44,6 +44,9 @@ set(remote_code ${CMAKE_CURRENT_BINARY_DIR}/remote_code.cpp)
 parallellm_embed(${folder}/remote_code.cpp.in ${remote_code}
   configuration ${folder}/remote_code/configuration_parallel_mpt.py
   modeling ${folder}/remote_code/modeling_parallel_mpt.py)
+set(companion_script ${CMAKE_CURRENT_BINARY_DIR}/companion_script.cpp)
+parallellm_embed(${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/trackers/companion_script.cpp.in ${companion_script}
+  script ${CMAKE_CURRENT_SOURCE_DIR}/apps/companion/tracker.py)
 # The list of model families: one for each file of their folder.
 set(folder ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/config)
 file(GLOB family_files CONFIGURE_DEPENDS ${folder}/families/*.cpp)
@@ -57,14 +60,14 @@ set(families ${CMAKE_CURRENT_BINARY_DIR}/families.cpp)
 configure_file(${folder}/families.cpp.in ${families} @ONLY)
 # What runs once or a few times in a run (reading a configuration, set-up, reports) is compiled for little compile
 # time; tokenizers, data, checksums and generation are compiled for speed, in a Debug build too.
-set(directing_folders callbacks config console eval log train yaml)
+set(directing_folders callbacks config console eval log trackers train yaml)
 list(TRANSFORM directing_folders REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/\\1/*.cpp" OUTPUT_VARIABLE patterns)
 file(GLOB_RECURSE directing_sources CONFIGURE_DEPENDS ${patterns})
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/*.cpp)
 list(REMOVE_ITEM sources ${directing_sources})
 add_library(ParallelLM_mpt_directing OBJECT EXCLUDE_FROM_ALL ${directing_sources})
 target_compile_options(ParallelLM_mpt_directing PRIVATE $<$<NOT:$<CONFIG:Debug>>:-Og>)
-add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code} ${families} $<TARGET_OBJECTS:ParallelLM_mpt_directing>)
+add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code} ${companion_script} ${families} $<TARGET_OBJECTS:ParallelLM_mpt_directing>)
 add_library(ParallelLM::mpt ALIAS ParallelLM_mpt)
 target_compile_options(ParallelLM_mpt PRIVATE $<$<CONFIG:Debug>:-O1>)
 set_target_properties(ParallelLM_mpt PROPERTIES EXPORT_NAME mpt)

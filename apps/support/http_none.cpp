@@ -1,0 +1,3 @@
+#include "support/http.hpp"
+
+mpt::trackers::http_client apps::http_client() { return {}; }
