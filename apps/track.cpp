@@ -13,6 +13,7 @@
 int main(int argc, char** argv) {
   std::vector<std::filesystem::path> files;
   double seconds = 600;
+  std::string python = "python3";
   CLI::App app{"Send metrics that a run could not send: the journals that its last lines name"};
   app.add_option("journals", files, "files in the folder trackers of a run's save_folder")
       ->required()
@@ -20,13 +21,15 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", seconds, "how long to try, for each file")
       ->check(CLI::Range(1.0, 86400.0))
       ->capture_default_str();
+  app.add_option("--python", python, "the interpreter that has W&B's client")
+      ->capture_default_str();
   return apps::run(app, argc, argv, [&] {
-    auto const time = std::chrono::milliseconds(
-        static_cast<std::chrono::milliseconds::rep>(1000 * seconds));
+    auto const time =
+        std::chrono::milliseconds(static_cast<std::chrono::milliseconds::rep>(1000 * seconds));
     std::size_t sent = 0;
     for (auto const& file : files)
       sent += mpt::trackers::send_journal(
-                  file, apps::http_client(), time,
+                  file, python, apps::http_client(), time,
                   [](std::string const& text) { mpt::console::say("{}\n", text); })
                   ? 1
                   : 0;

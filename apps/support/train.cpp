@@ -18,6 +18,7 @@
 
 #include <mpt/config/read_train.hpp>
 #include <mpt/console/say.hpp>
+#include <mpt/trackers/open_trackers.hpp>
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/train/report/run_row.hpp>
 #include <mpt/train/run_parts.hpp>
@@ -28,7 +29,6 @@
 #include <mpt/train/setup/preflight.hpp>
 #include <mpt/train/setup/run_plan.hpp>
 #include <mpt/train/setup/step_plans.hpp>
-#include <mpt/trackers/open_trackers.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/device/transfer.hpp>
@@ -332,7 +332,8 @@ void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inpu
       });
 }
 
-/// What opens the trackers of a run. On the primary process it has been checked that they can begin.
+/// What opens the trackers of a run. On the primary process it has been checked that they can
+/// begin.
 mpt::tracker_opener trackers_of(mpt::train_config const& config, bool is_primary) {
   auto loggers = config.logging.loggers;
   if (!loggers.has_trackers()) return {};

@@ -160,18 +160,19 @@ loggers_config read_loggers(config_reader reader, std::string const& run_name) {
        {"mosaicml", "inmemory_logger", "in_memory_logger", "comet_ml", "neptune", "file_logger",
         "slack_logger", "remote_uploader_downloader"})
     reader.refuse_named(
-        key, "metrics go to the console, metrics_file, csv, tensorboard, wandb, trackio and mlflow");
+        key,
+        "metrics go to the console, metrics_file, csv, tensorboard, wandb, trackio and mlflow");
   reader.finish(true);
   return loggers;
 }
 
 std::vector<logged_setting> logged_settings(config_node const& document) {
   std::vector<logged_setting> settings;
-  for_each_leaf(document, "", [&](std::string const& name, config_key const&,
-                                  config_node const& value) {
-    if (value.is_map()) return;  // an empty one
-    settings.push_back({name, text_of(value), value.is_string});
-  });
+  for_each_leaf(document, "",
+                [&](std::string const& name, config_key const&, config_node const& value) {
+                  if (value.is_map()) return;  // an empty one
+                  settings.push_back({name, text_of(value), value.is_string});
+                });
   return settings;
 }
 

@@ -25,9 +25,9 @@ constexpr std::size_t longest_line = std::size_t{1} << 20;
 
 [[nodiscard]] std::array<parallel::descriptor, 2> make_channel() {
   std::array<int, 2> ends{};
-  parallel::require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0,
-                    "there is no channel to another program: ",
-                    std::generic_category().message(errno));
+  parallel::require(
+      ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0,
+      "there is no channel to another program: ", std::generic_category().message(errno));
   return {parallel::descriptor(ends[0]), parallel::descriptor(ends[1])};
 }
 
@@ -63,15 +63,15 @@ companion_process::companion_process(std::vector<std::string> const& words,
   ::posix_spawn_file_actions_adddup2(&start.actions, its_output.get(), STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&start.actions, log_file.get(), STDERR_FILENO);
   ::posix_spawn_file_actions_addclosefrom_np(&start.actions, STDERR_FILENO + 1);
-  ::sigset_t none, all;
-  ::sigemptyset(&none);
-  ::sigfillset(&all);
-  ::posix_spawnattr_setsigmask(&start.attributes, &none);
-  ::posix_spawnattr_setsigdefault(&start.attributes, &all);
+  ::sigset_t no_signals, all_signals;
+  ::sigemptyset(&no_signals);
+  ::sigfillset(&all_signals);
+  ::posix_spawnattr_setsigmask(&start.attributes, &no_signals);
+  ::posix_spawnattr_setsigdefault(&start.attributes, &all_signals);
   ::posix_spawnattr_setpgroup(&start.attributes, 0);
-  ::posix_spawnattr_setflags(&start.attributes,
-                             static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                POSIX_SPAWN_SETPGROUP));
+  ::posix_spawnattr_setflags(
+      &start.attributes,
+      static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP));
   std::vector<char*> arguments;
   for (auto const& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -111,8 +111,8 @@ std::optional<std::string> companion_process::read_line(std::chrono::millisecond
       received_.erase(0, end + 1);
       return line;
     }
-    auto const left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
+    auto const left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (is_cancelled() || left.count() < 0 || received_.size() > longest_line) return std::nullopt;
     ::pollfd event{output_.get(), POLLIN, 0};
     if (::poll(&event, 1, static_cast<int>(std::min(left, patience).count())) <= 0) {
@@ -147,10 +147,9 @@ std::string companion_process::end() {
 }
 
 void companion_process::describe(int status) {
-  ending_ = WIFSIGNALED(status)
-                ? parallel::concat("was killed by signal ", WTERMSIG(status), " (",
-                                   ::strsignal(WTERMSIG(status)), ")")
-                : parallel::concat("ended with status ", WEXITSTATUS(status));
+  ending_ = WIFSIGNALED(status) ? parallel::concat("was killed by signal ", WTERMSIG(status), " (",
+                                                   ::strsignal(WTERMSIG(status)), ")")
+                                : parallel::concat("ended with status ", WEXITSTATUS(status));
 }
 
 }  // namespace mpt::trackers

@@ -74,9 +74,9 @@ void companion_sender::handle(std::string const& line) {
   if (type == "finished") is_finished_ = true;
   if (type == "refused") throw send_failure(text("text"), remedy::give_up);
   if (type == "failed")
-    throw send_failure(parallel::concat("its client failed (", text("text"), "; its log is ",
-                                        log_.string(), ")"),
-                       remedy::restart);
+    throw send_failure(
+        parallel::concat("its client failed (", text("text"), "; its log is ", log_.string(), ")"),
+        remedy::restart);
 }
 
 void companion_sender::fail_ended() {

@@ -19,8 +19,8 @@ constexpr std::size_t block = std::size_t{64} << 10;
   std::string text(bytes, '\0');
   std::size_t filled = 0;
   while (filled < bytes) {
-    auto const count = ::pread(file, text.data() + filled, bytes - filled,
-                               static_cast<::off_t>(offset + filled));
+    auto const count =
+        ::pread(file, text.data() + filled, bytes - filled, static_cast<::off_t>(offset + filled));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) parallel::files::failure(path, "cannot be read");
     if (count == 0) break;
@@ -64,11 +64,11 @@ std::string journal::read(std::size_t offset, std::size_t most_bytes) const {
     return text;
   }
   while (text.size() < available) {  // a line longer than most_bytes
-    auto const more = read_at(reader_.get(), path_, offset + text.size(),
-                              std::min(block, available - text.size()));
-    if (more.empty()) break;
-    auto const end = more.find('\n');
-    text += more.substr(0, end == std::string::npos ? end : end + 1);
+    auto const continued = read_at(reader_.get(), path_, offset + text.size(),
+                                   std::min(block, available - text.size()));
+    if (continued.empty()) break;
+    auto const end = continued.find('\n');
+    text += continued.substr(0, end == std::string::npos ? end : end + 1);
     if (end != std::string::npos) return text;
   }
   parallel::fail<parallel::storage_error>(path_.string(), ": was cut short by another program");

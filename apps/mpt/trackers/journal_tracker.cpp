@@ -15,18 +15,29 @@ constexpr std::size_t worth_sending = std::size_t{48} << 10;  // bytes that wait
 }  // namespace
 
 journal_tracker::journal_tracker(std::string name, std::filesystem::path const& file,
-                                 std::unique_ptr<record_sender> sender, sending_limits limits)
+                                 std::unique_ptr<record_sender> sender, sending_options options)
     : name_(std::move(name)),
       journal_(file),
       sender_(std::move(sender)),
-      limits_(limits),
-      sent_(std::min(sender_->kept_position(), journal_.size())),
+      options_(std::move(options)),
+      sent_(kept_position()),
       thread_([this] { run(); }) {}
+
+std::size_t journal_tracker::kept_position() {
+  auto const position = sender_->kept_position();
+  if (position == 0 || position > journal_.size()) return 0;
+  try {
+    sender_->adopt(journal_.read(0, 1));
+    return position;
+  } catch (parallel::error const&) {  // all is sent again
+    return 0;
+  }
+}
 
 journal_tracker::~journal_tracker() {
   if (is_ended_) return;
   journal_.append(finish_line(false, current_milliseconds()));
-  send_rest(limits_.failed);
+  send_rest(options_.failed);
 }
 
 void journal_tracker::append(std::string const& line) {
@@ -46,7 +57,7 @@ std::vector<std::string> journal_tracker::take_notes() {
 void journal_tracker::finish() {
   if (is_ended_) return;
   journal_.append(finish_line(true, current_milliseconds()));
-  send_rest(limits_.finish);
+  send_rest(options_.finish);
 }
 
 bool journal_tracker::send_rest(std::chrono::milliseconds time) {
@@ -75,7 +86,7 @@ void journal_tracker::describe_rest() {
   note_once(parallel::concat(
       last_failure_.empty() ? "not everything was sent in time" : last_failure_, "; ",
       lines < 0 ? std::string("what is left") : parallel::concat(lines, " records"), " wait in ",
-      journal_.path().string(), "; send them: track ", journal_.path().string()));
+      journal_.path().string(), "; send them: ", options_.command, " ", journal_.path().string()));
 }
 
 void journal_tracker::run() {
@@ -93,12 +104,13 @@ void journal_tracker::run() {
 bool journal_tracker::wait_for_lines(std::unique_lock<std::mutex>& guard) {
   bool const was_ending = is_ending_;
   if (pause_.count() > 0)
-    changed_.wait_for(guard, was_ending ? limits_.first_pause : pause_,
+    changed_.wait_for(guard, was_ending ? options_.first_pause : pause_,
                       [&] { return is_cancelled_ || is_ending_ != was_ending; });
   while (!is_cancelled_ && !is_complete_ && !is_given_up_) {
     auto const waiting = journal_.size() - sent_;
     auto const next = last_send_ + sender_->longest_wait();
-    if (is_ending_ || waiting >= worth_sending || (waiting > 0 && clock::now() >= next)) return true;
+    if (is_ending_ || waiting >= worth_sending || (waiting > 0 && clock::now() >= next))
+      return true;
     if (waiting > 0)
       changed_.wait_until(guard, next);
     else
@@ -132,9 +144,9 @@ void journal_tracker::handle(send_failure const& failure) {
   if (is_cancelled_ && !last_failure_.empty()) return;
   last_failure_ = failure.what();
   auto next = failure.next();
-  if (next == send_failure::remedy::restart && restarts_++ == limits_.restarts)
+  if (next == send_failure::remedy::restart && restarts_++ == options_.restarts)
     next = send_failure::remedy::give_up;
-  pause_ = std::clamp(2 * pause_, limits_.first_pause, limits_.last_pause);
+  pause_ = std::clamp(2 * pause_, options_.first_pause, options_.last_pause);
   if (next == send_failure::remedy::give_up) {
     std::scoped_lock const guard(lock_);
     is_given_up_ = true;

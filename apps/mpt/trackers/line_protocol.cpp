@@ -57,7 +57,6 @@ std::string init_line(python_tracker_config const& tracker, run_identity const& 
   return line_of({{"type", kind},
                   {"protocol", protocol_version},
                   {"client", tracker.module},
-                  {"python", tracker.python},
                   {"run", run.key},
                   {"resumed", run.is_resumed},
                   {"settings", client},

@@ -114,8 +114,8 @@ mlflow_sender::mlflow_sender(http_client client, std::filesystem::path state_fil
 void mlflow_sender::keep_position(std::size_t sent_bytes) {
   kept_position_ = sent_bytes;
   try {
-    parallel::replace_text_file(
-        state_file_, text_of({{"run_id", run_id_}, {"sent_bytes", sent_bytes}}) + "\n");
+    parallel::replace_text_file(state_file_,
+                                text_of({{"run_id", run_id_}, {"sent_bytes", sent_bytes}}) + "\n");
   } catch (parallel::error const&) {  // lines are then sent again, which MLflow recognises
   }
 }
@@ -135,8 +135,9 @@ json mlflow_sender::ask(std::string_view method, std::string_view endpoint, json
   if (answer.status != 200) refuse(endpoint, answer);
   auto parsed = json::parse(answer.body, nullptr, false);
   if (!parsed.is_object())
-    throw send_failure(parallel::concat(uri_, " answers something else than MLflow's JSON; is it an "
-                                              "MLflow server?"),
+    throw send_failure(parallel::concat(uri_,
+                                        " answers something else than MLflow's JSON; is it an "
+                                        "MLflow server?"),
                        remedy::give_up);
   return parsed;
 }
@@ -152,12 +153,14 @@ void mlflow_sender::refuse(std::string_view endpoint, http_answer const& answer)
                          "$MLFLOW_TRACKING_PASSWORD"),
         remedy::give_up);
   auto const parsed = json::parse(answer.body, nullptr, false);
-  auto const reason = parsed.is_object() && parsed.contains("message") && parsed["message"].is_string()
-                          ? ": " + shown_text(parsed["message"].get<std::string>().substr(0, 200))
-                          : std::string();
+  auto const reason =
+      parsed.is_object() && parsed.contains("message") && parsed["message"].is_string()
+          ? ": " + shown_text(parsed["message"].get<std::string>().substr(0, 200))
+          : std::string();
   throw send_failure(
-      parallel::concat(uri_, " refuses ", endpoint, " (status ", status, ")", reason,
-                       status >= 300 && status < 400 ? "; give the address that it redirects to" : ""),
+      parallel::concat(
+          uri_, " refuses ", endpoint, " (status ", status, ")", reason,
+          status >= 300 && status < 400 ? "; give the address that it redirects to" : ""),
       remedy::give_up);
 }
 
@@ -166,21 +169,31 @@ std::string mlflow_sender::experiment_id(std::string const& name,
   auto const query = "experiments/get-by-name?experiment_name=" + percent_encoded(name);
   auto const found = ask("GET", query, nullptr, is_cancelled, true);
   if (!found.is_null()) return found.at("experiment").at("experiment_id").get<std::string>();
-  auto const made = ask("POST", "experiments/create", {{"name", name}}, is_cancelled);
-  return made.at("experiment_id").get<std::string>();
+  auto const created = ask("POST", "experiments/create", {{"name", name}}, is_cancelled);
+  return created.at("experiment_id").get<std::string>();
 }
 
-void mlflow_sender::begin(json const& init, cancellation const& is_cancelled) {
+void mlflow_sender::read_settings(json const& init) {
   settings_ = init.at("settings");
   uri_ = settings_.at("tracking_uri").get<std::string>();
   if (!is_server_address(uri_))
     throw send_failure("the journal names no server's address", remedy::give_up);
   while (uri_.ends_with('/')) uri_.pop_back();
+}
+
+void mlflow_sender::adopt(std::string_view first) try {
+  read_settings(parsed_line(first));
+} catch (json::exception const&) {
+  throw send_failure("the journal does not begin with a line of type init", remedy::give_up);
+}
+
+void mlflow_sender::begin(json const& init, cancellation const& is_cancelled) {
+  read_settings(init);
   auto const time = init.at("time");
   auto const run_name = settings_.at("run_name").get<std::string>();
   if (!run_id_.empty()) {
-    static_cast<void>(ask("POST", "runs/update", {{"run_id", run_id_}, {"status", "RUNNING"}},
-                          is_cancelled));
+    static_cast<void>(
+        ask("POST", "runs/update", {{"run_id", run_id_}, {"status", "RUNNING"}}, is_cancelled));
   } else {
     json tags = json::array({{{"key", "composer_run_name"}, {"value", run_name}},
                              {{"key", "parallellm_run"}, {"value", init.at("run")}}});
@@ -188,13 +201,13 @@ void mlflow_sender::begin(json const& init, cancellation const& is_cancelled) {
       tags.push_back({{"key", mlflow_name(name, limits_.name_bytes)},
                       {"value", shortened(text.get<std::string>(), limits_.tag_bytes)}});
     auto const experiment = settings_.at("experiment_name").get<std::string>();
-    auto const made = ask("POST", "runs/create",
-                          {{"experiment_id", experiment_id(experiment, is_cancelled)},
-                           {"run_name", run_name},
-                           {"start_time", time},
-                           {"tags", tags}},
-                          is_cancelled);
-    run_id_ = made.at("run").at("info").at("run_id").get<std::string>();
+    auto const created = ask("POST", "runs/create",
+                             {{"experiment_id", experiment_id(experiment, is_cancelled)},
+                              {"run_name", run_name},
+                              {"start_time", time},
+                              {"tags", tags}},
+                             is_cancelled);
+    run_id_ = created.at("run").at("info").at("run_id").get<std::string>();
     keep_position(0);
   }
   if (!init.at("resumed").get<bool>()) log_params(init.at("config"), is_cancelled);

@@ -1,7 +1,9 @@
 #include <mpt/trackers/open_trackers.hpp>
 
 #include <cstdlib>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string_view>
 #include <utility>
@@ -62,7 +64,7 @@ class journal_folder {
   }
 
   /// Journals of earlier runs.
-  [[nodiscard]] std::vector<fs::path> others(std::string const& key) const {
+  [[nodiscard]] std::vector<fs::path> earlier_journals(std::string const& key) const {
     std::vector<fs::path> found;
     for (auto const& path : parallel::files::list(folder_))
       if (path.extension() == ".jsonl" && path.filename().string().starts_with(kind_ + "-") &&
@@ -76,7 +78,7 @@ class journal_folder {
   std::string kind_;
 };
 
-[[nodiscard]] fs::path beside(fs::path journal, char const* ending) {
+[[nodiscard]] fs::path sibling_file(fs::path journal, char const* ending) {
   return journal.replace_extension(ending);
 }
 
@@ -84,11 +86,13 @@ class journal_folder {
 class run_tracker : public journal_tracker {
  public:
   run_tracker(std::string const& name, journal_folder const& folder, run_identity const& run,
-              std::unique_ptr<record_sender> sender)
-      : journal_tracker(name, folder.journal_of(run.key), std::move(sender)), name_(name) {
-    for (auto const& path : folder.others(run.key))
+              std::unique_ptr<record_sender> sender, std::string const& send_command = "track")
+      : journal_tracker(name, folder.journal_of(run.key), std::move(sender),
+                        {.command = send_command}) {
+    for (auto const& path : folder.earlier_journals(run.key))
       first_notes_.push_back(parallel::concat(name, ": metrics of an earlier run wait in ",
-                                              path.string(), "; send them: track ", path.string()));
+                                              path.string(), "; send them: ", send_command, " ",
+                                              path.string()));
   }
 
   [[nodiscard]] std::vector<std::string> take_notes() override {
@@ -98,20 +102,26 @@ class run_tracker : public journal_tracker {
   }
 
  private:
-  std::string name_;
   std::vector<std::string> first_notes_;
 };
 
+/// The text of that name in an object; "" where there is none.
+[[nodiscard]] std::string text_of(nlohmann::json const& object, char const* name) {
+  if (!object.is_object()) return {};
+  auto const found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 void check_python_tracker(python_tracker_config const& tracker) {
   auto const subject = "loggers." + tracker.module + ": ";
-  auto const never = [] { return false; };
+  auto const is_cancelled = [] { return false; };
   std::optional<std::string> line;
   std::string ending;
   try {
     companion_process process(companion_words(tracker.python), "/dev/null");
-    static_cast<void>(process.write(init_line(tracker, {}, {}, "check") + "\n", never));
+    static_cast<void>(process.write(init_line(tracker, {}, {}, "check") + "\n", is_cancelled));
     process.close_input();
-    line = process.read_line(std::chrono::seconds(120), never);
+    line = process.read_line(std::chrono::seconds(120), is_cancelled);
     if (!line) ending = process.end();
   } catch (parallel::error const& problem) {
     parallel::fail(subject, problem.what(), "; install Python and the client: apt-get install ",
@@ -121,22 +131,21 @@ void check_python_tracker(python_tracker_config const& tracker) {
   parallel::require(line.has_value(), subject, tracker.python, " ", ending,
                     "; it must be Python 3.8 or newer with the package ", tracker.module);
   auto const answer = nlohmann::json::parse(*line, nullptr, false);
-  bool const is_ready = answer.is_object() && answer.value("type", "") == "ready";
-  parallel::require(is_ready, subject,
-                    shown_text(answer.is_object() ? answer.value("text", "it does not answer")
-                                                  : std::string("it does not answer")));
+  auto const text = text_of(answer, "text");
+  parallel::require(text_of(answer, "type") == "ready", subject,
+                    text.empty() ? "its client does not answer" : shown_text(text));
 }
 
-[[nodiscard]] std::unique_ptr<tracker> open_python_tracker(fs::path const& folder,
-                                                           python_tracker_config const& tracker,
-                                                           std::vector<logged_setting> const& settings,
-                                                           bool is_resumed) {
+[[nodiscard]] std::unique_ptr<tracker> open_python_tracker(
+    fs::path const& folder, python_tracker_config const& tracker,
+    std::vector<logged_setting> const& settings, bool is_resumed) {
   journal_folder const journals(folder, tracker.module);
   auto const run = journals.identify(tracker.id, is_resumed);
   auto out = std::make_unique<run_tracker>(
       tracker.module, journals, run,
       std::make_unique<companion_sender>(companion_words(tracker.python),
-                                         folder / (tracker.module + ".log")));
+                                         folder / (tracker.module + ".log")),
+      tracker.python == "python3" ? "track" : "track --python " + tracker.python);
   out->append(init_line(tracker, run, settings));
   return out;
 }
@@ -151,7 +160,7 @@ void check_python_tracker(python_tracker_config const& tracker) {
       static_cast<std::chrono::milliseconds::rep>(1000 * mlflow.buffer_seconds));
   auto out = std::make_unique<run_tracker>(
       "mlflow", journals, run,
-      std::make_unique<mlflow_sender>(client, beside(journals.journal_of(run.key), ".json"),
+      std::make_unique<mlflow_sender>(client, sibling_file(journals.journal_of(run.key), ".json"),
                                       longest_wait));
   out->append(init_line(mlflow, run, loggers.settings, current_milliseconds()));
   return out;
@@ -195,30 +204,28 @@ tracker_opener make_tracker_opener(train_config const& config, loggers_config co
   };
 }
 
-bool send_journal(fs::path const& file, http_client const& client, std::chrono::milliseconds time,
+bool send_journal(fs::path const& file, std::string const& python, http_client const& client,
+                  std::chrono::milliseconds time,
                   std::function<void(std::string const&)> const& say) {
   parallel::require(parallel::files::exists(file), file.string(), ": no such file");
-  nlohmann::json init;
-  {
-    journal const lines(file);
-    auto const first = lines.read(0, 1);
-    init = nlohmann::json::parse(first, nullptr, false);
-  }
-  parallel::require(init.is_object() && init.value("type", "") == "init" &&
-                        init.value("protocol", 0) == protocol_version,
+  std::string first;
+  std::getline(std::ifstream(file), first);
+  auto const init = nlohmann::json::parse(first, nullptr, false);
+  parallel::require(text_of(init, "type") == "init" && init.contains("protocol") &&
+                        init.at("protocol") == protocol_version,
                     file.string(), ": is no journal of a tracker; runs keep theirs in the folder ",
                     "trackers of their save_folder");
-  auto const kind = init.value("client", "");
+  auto const kind = text_of(init, "client");
   std::unique_ptr<record_sender> sender;
   if (kind == "mlflow") {
     parallel::require(client != nullptr, without_curl);
-    sender = std::make_unique<mlflow_sender>(client, beside(file, ".json"),
+    sender = std::make_unique<mlflow_sender>(client, sibling_file(file, ".json"),
                                              std::chrono::milliseconds(0));
   } else {
     parallel::require(kind == "wandb" || kind == "trackio", file.string(),
                       ": names a client that is not known here: ", shown_text(kind));
-    sender = std::make_unique<companion_sender>(companion_words(init.value("python", "python3")),
-                                                beside(file, ".log"));
+    sender =
+        std::make_unique<companion_sender>(companion_words(python), sibling_file(file, ".log"));
   }
   journal_tracker tracker(kind, file, std::move(sender));
   bool const is_sent = tracker.send_rest(time);

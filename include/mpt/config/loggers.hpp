@@ -22,7 +22,7 @@ struct logged_setting {
 /// A tracker with the interface of W&B's Python client: wandb or trackio. Blank texts are left to
 /// the client, which takes them from its environment.
 struct python_tracker_config {
-  std::string module = "wandb";   ///< the Python module
+  std::string module = "wandb";    ///< the Python module
   std::string python = "python3";  ///< the interpreter that has the module
   std::string project, entity, group;
   std::string name;  ///< of the run
@@ -61,7 +61,11 @@ struct loggers_config {
   /// Whether metrics go to another process.
   [[nodiscard]] bool has_trackers() const { return !python_trackers.empty() || mlflow; }
 
-  friend bool operator==(loggers_config const&, loggers_config const&) = default;
+  /// Whether the same goes to the same places; settings without effect make no difference.
+  friend bool operator==(loggers_config const& a, loggers_config const& b) {
+    return a.tensorboard == b.tensorboard && a.csv == b.csv &&
+           a.python_trackers == b.python_trackers && a.mlflow == b.mlflow;
+  }
 };
 
 /// Reads `loggers` of a run of that name.

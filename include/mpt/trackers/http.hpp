@@ -25,12 +25,13 @@ class no_answer : public parallel::error {
   using parallel::error::error;
 };
 
-/// Sends a request and waits for the answer. Throws no_answer, also soon after `is_cancelled` returns
-/// true. It adds the user's credentials itself: no request, error or log holds them.
-using http_client =
-    std::function<http_answer(http_request const& request, std::function<bool()> const& is_cancelled)>;
+/// Sends a request and waits for the answer. Throws no_answer, also soon after `is_cancelled`
+/// returns true. It adds the user's credentials itself: no request, error or log holds them.
+using http_client = std::function<http_answer(http_request const& request,
+                                              std::function<bool()> const& is_cancelled)>;
 
-/// Text of a server or a client for the user: control characters are shown as '?', long text is cut.
+/// Text of a server or a client for the user: control characters are shown as '?', long text is
+/// cut.
 [[nodiscard]] std::string shown_text(std::string_view text);
 
 }  // namespace mpt::trackers

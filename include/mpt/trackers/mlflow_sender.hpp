@@ -18,12 +18,12 @@ namespace mpt::trackers {
 
 /// The limits of MLflow's runs/log-batch and of the texts in it.
 struct mlflow_limits {
-  std::size_t metrics = 1000;        ///< of a request
-  std::size_t params = 100;          ///< of a request
-  std::size_t bytes = 900'000;       ///< of a list in a request, which may have 1 MB
-  std::size_t name_bytes = 250;      ///< of a metric, parameter or tag
-  std::size_t param_bytes = 6000;    ///< of a parameter's value
-  std::size_t tag_bytes = 5000;      ///< of a tag's value
+  std::size_t metrics = 1000;      ///< of a request
+  std::size_t params = 100;        ///< of a request
+  std::size_t bytes = 900'000;     ///< of a list in a request, which may have 1 MB
+  std::size_t name_bytes = 250;    ///< of a metric, parameter or tag
+  std::size_t param_bytes = 6000;  ///< of a parameter's value
+  std::size_t tag_bytes = 5000;    ///< of a tag's value
 };
 
 /// Lists of at most `most_items` of `items` in their order, each of at most `most_bytes` as JSON (a
@@ -32,7 +32,8 @@ struct mlflow_limits {
                                                      std::size_t most_items,
                                                      std::size_t most_bytes);
 
-/// A name that MLflow takes: letters, digits, "_-. /", a plain relative path. Other characters become
+/// A name that MLflow takes: letters, digits, "_-. /", a plain relative path. Other characters
+/// become
 /// '_'.
 [[nodiscard]] std::string mlflow_name(std::string_view name, std::size_t most_bytes = 250);
 
@@ -47,18 +48,20 @@ class mlflow_sender : public record_sender {
                 std::chrono::milliseconds longest_wait, mlflow_limits limits = {});
 
   [[nodiscard]] std::size_t send(std::string_view lines, cancellation const& is_cancelled) override;
+  void adopt(std::string_view first_line) override;
   void complete(cancellation const& is_cancelled) override;
   [[nodiscard]] std::chrono::milliseconds longest_wait() const override { return longest_wait_; }
   void keep_position(std::size_t sent_bytes) override;
   [[nodiscard]] std::size_t kept_position() const override { return kept_position_; }
 
  private:
-  /// The answer to a request of `method` for `endpoint`, as "runs/create"; null where `missing_is_null`
-  /// and the server has no such thing. Throws send_failure.
+  /// The answer to a request of `method` for `endpoint`, as "runs/create"; null where
+  /// `missing_is_null` and the server has no such thing. Throws send_failure.
   [[nodiscard]] nlohmann::json ask(std::string_view method, std::string_view endpoint,
                                    nlohmann::json const& body, cancellation const& is_cancelled,
                                    bool missing_is_null = false) const;
   [[noreturn]] void refuse(std::string_view endpoint, http_answer const& answer) const;
+  void read_settings(nlohmann::json const& init);
   void begin(nlohmann::json const& init, cancellation const& is_cancelled);
   [[nodiscard]] std::string experiment_id(std::string const& name,
                                           cancellation const& is_cancelled) const;

@@ -26,10 +26,10 @@ namespace mpt::trackers {
                                                  loggers_config const& loggers,
                                                  http_client const& client);
 
-/// Sends a journal that a run left, for at most `time`, and deletes it. `say` gets the messages.
-/// Returns whether everything was sent.
-bool send_journal(std::filesystem::path const& file, http_client const& client,
-                  std::chrono::milliseconds time,
+/// Sends a journal that a run left, for at most `time`, and deletes it. Clients in Python are run
+/// by the interpreter `python`. `say` gets the messages. Returns whether everything was sent.
+bool send_journal(std::filesystem::path const& file, std::string const& python,
+                  http_client const& client, std::chrono::milliseconds time,
                   std::function<void(std::string const&)> const& say);
 
 }  // namespace mpt::trackers

@@ -17,9 +17,9 @@ namespace mpt::trackers {
 class send_failure : public parallel::error {
  public:
   enum class remedy {
-    wait,      ///< the same lines may be sent later
-    restart,   ///< all lines of the journal must be sent again
-    give_up    ///< nothing will help while the run lasts
+    wait,     ///< the same lines may be sent later
+    restart,  ///< all lines of the journal must be sent again
+    give_up   ///< nothing will help while the run lasts
   };
 
   send_failure(std::string const& text, remedy next) : parallel::error(text), next_(next) {}
@@ -40,14 +40,18 @@ class record_sender {
   record_sender& operator=(record_sender const&) = delete;
   virtual ~record_sender() = default;
 
-  /// Sends some of the whole lines in `lines`, from the first; returns the bytes of the lines sent, of
-  /// which there is at least one. Throws send_failure; gives up soon after `is_cancelled` returns
-  /// true.
+  /// Sends some of the whole lines in `lines`, from the first; returns the bytes of the lines sent,
+  /// of which there is at least one. Throws send_failure; gives up soon after `is_cancelled`
+  /// returns true.
   [[nodiscard]] virtual std::size_t send(std::string_view lines,
                                          cancellation const& is_cancelled) = 0;
 
   /// All lines have been sent: waits until the tracker has them for good. Throws send_failure.
   virtual void complete(cancellation const& is_cancelled) = 0;
+
+  /// The journal is sent from kept_position() on, of which `first_line` is the line that begins the
+  /// run. Throws send_failure.
+  virtual void adopt(std::string_view /*first_line*/) {}
 
   /// The journal is sent again from its beginning.
   virtual void restart() {}

@@ -72,8 +72,7 @@ void csv_file::add_columns(nlohmann::ordered_json const& record) {
     finetune::csv_rows rows(path_);
     std::vector<std::string> cells(columns_.size());
     for (nlohmann::json row; rows.next(row);) {
-      for (std::size_t i = 0; i < old_count; ++i)
-        cells[i] = row.at(columns_[i]).get<std::string>();
+      for (std::size_t i = 0; i < old_count; ++i) cells[i] = row.at(columns_[i]).get<std::string>();
       wider.add(line_of(cells));
     }
     parallel::require(wider.lost() == 0, temporary.string(), ": cannot be written");
