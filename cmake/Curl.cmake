@@ -1,4 +1,4 @@
-# ParallelLM::curl: mpt with libcurl, which downloads, and OpenSSL, which checks what came. Not found: no target.
+# ParallelLM::curl: mpt with libcurl, for downloads and trackers, and OpenSSL, which checks what came. Not found: no target.
 
 find_package(CURL 7.75 QUIET)
 find_package(OpenSSL QUIET COMPONENTS Crypto)

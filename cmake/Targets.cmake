@@ -58,6 +58,9 @@ parallellm_embed(${folder}/assets.cpp.in ${page_assets} ${library_files}
   page_script ${folder}/page.js page_styles ${folder}/page.css)
 set_source_files_properties(${page_assets} PROPERTIES
   COMPILE_OPTIONS $<$<CXX_COMPILER_ID:Clang>:-Wno-overlength-strings>)
+set(companion_script ${CMAKE_CURRENT_BINARY_DIR}/companion_script.cpp)
+parallellm_embed(${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/trackers/companion_script.cpp.in ${companion_script}
+  script ${CMAKE_CURRENT_SOURCE_DIR}/apps/companion/tracker.py)
 # The list of model families: one for each file of their folder.
 set(folder ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/config)
 file(GLOB family_files CONFIGURE_DEPENDS ${folder}/families/*.cpp)
@@ -71,7 +74,7 @@ set(families ${CMAKE_CURRENT_BINARY_DIR}/families.cpp)
 configure_file(${folder}/families.cpp.in ${families} @ONLY)
 # What runs once or a few times in a run (reading a configuration, set-up, reports) is compiled for little compile
 # time; tokenizers, data, checksums and generation are compiled for speed, in a Debug build too.
-set(directing_folders callbacks config console eval log train yaml)
+set(directing_folders callbacks config console eval log trackers train yaml)
 list(TRANSFORM directing_folders REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/\\1/*.cpp" OUTPUT_VARIABLE patterns)
 file(GLOB_RECURSE directing_sources CONFIGURE_DEPENDS ${patterns})
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/*.cpp)
@@ -82,7 +85,7 @@ list(FILTER curl_sources INCLUDE REGEX "/net/(curl|openssl)_[a-z0-9_]+\\.cpp$")
 list(REMOVE_ITEM sources ${curl_sources})
 add_library(ParallelLM_mpt_directing OBJECT EXCLUDE_FROM_ALL ${directing_sources})
 target_compile_options(ParallelLM_mpt_directing PRIVATE $<$<NOT:$<CONFIG:Debug>>:-Og>)
-add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code} ${page_assets} ${families} $<TARGET_OBJECTS:ParallelLM_mpt_directing>)
+add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code} ${page_assets} ${companion_script} ${families} $<TARGET_OBJECTS:ParallelLM_mpt_directing>)
 add_library(ParallelLM::mpt ALIAS ParallelLM_mpt)
 target_compile_options(ParallelLM_mpt PRIVATE $<$<CONFIG:Debug>:-O1>)
 set_target_properties(ParallelLM_mpt PROPERTIES EXPORT_NAME mpt)

@@ -19,6 +19,7 @@
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/written_keys.hpp>
 #include <mpt/console/say.hpp>
+#include <mpt/trackers/open_trackers.hpp>
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/train/report/run_row.hpp>
 #include <mpt/train/run_parts.hpp>
@@ -49,6 +50,7 @@
 #include "support/same_start.hpp"
 #include "support/stop_signal.hpp"
 #include "support/summary_file.hpp"
+#include "support/tracking_client.hpp"
 #include "training_devices.hpp"
 
 namespace {
@@ -336,6 +338,16 @@ void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inpu
       });
 }
 
+/// What opens the trackers of a run. On the primary process it has been checked that they can
+/// begin.
+mpt::tracker_opener trackers_of(mpt::train_config const& config, bool is_primary) {
+  auto loggers = config.logging.loggers;
+  if (!loggers.has_trackers()) return {};
+  auto const client = apps::tracking_client();
+  if (is_primary) loggers = mpt::trackers::checked_loggers(std::move(loggers), client);
+  return mpt::trackers::make_tracker_opener(config, loggers, client);
+}
+
 }  // namespace
 
 namespace apps {
@@ -368,8 +380,12 @@ int train_program(int argc, char** argv, std::string const& description,
     bool const reads_data =
         !config.print_plan &&
         (!config.dry_run || needs_data_for_duration(config) || needs_data_for_packing(config));
-    auto const inputs =
+    auto const open_trackers = config.dry_run || config.print_plan
+                                   ? mpt::tracker_opener()
+                                   : trackers_of(config, is_primary());
+    auto inputs =
         reads_data ? apps::read_run_inputs(config, started.has_value()) : apps::run_inputs();
+    inputs.parts.open_trackers = open_trackers;
     if (is_primary())
       for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
     if (config.dry_run) return print_dry_run(config, inputs, rank_count, engine, file, overrides);

@@ -170,7 +170,7 @@ done
 # Settings that are there under another name, or not at all.
 refused "model.alibi: unknown key; did you mean 'model.attn_config.alibi'?" pretrain small.yaml model.alibi=true
 refused 'callbacks.my_own: unknown key; there are speed_monitor, early_stopper' pretrain small.yaml 'callbacks.my_own={}'
-refused 'loggers.my_own: unknown key; there are tensorboard' pretrain small.yaml 'loggers.my_own={}'
+refused 'loggers.my_own: unknown key; there are tensorboard, csv' pretrain small.yaml 'loggers.my_own={}'
 refused 'algorithms.my_own: unknown key; there are gradient_clipping' pretrain small.yaml 'algorithms.my_own={}'
 refused "'runs/latest-rank{rank}.pt' is how Composer names its files; of a run of ours give the folder, runs" \
   pretrain small.yaml 'load_path=runs/latest-rank{rank}.pt'
@@ -300,7 +300,7 @@ fitting=$(sed -n 's/.*; set //p' err)
 plan ranks=2 device_memory=$tight $fitting || { cat err >&2; fail "'$fitting' is said to fit"; }
 plan ranks=4 "fsdp_config={sharding_strategy: HYBRID_SHARD}" || fail "HYBRID_SHARD: $(cat err)"
 grep -q 'shard 4' out || fail "HYBRID_SHARD is not over the ranks of a machine: $(cat out)"
-refused 'loggers.wandb' pretrain small.yaml dry_run=true "loggers={wandb: {}}"
+refused 'loggers.mosaicml' pretrain small.yaml dry_run=true "loggers={mosaicml: {}}"
 for variables in "WORLD_SIZE=2" "MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_RANK=0" "PMI_SIZE=2 PMI_RANK=0" "PMIX_RANK=1"; do
   # shellcheck disable=SC2086
   export $variables

@@ -224,21 +224,4 @@ callbacks_config read_callbacks(config_reader reader) {
   return callbacks;
 }
 
-std::optional<std::string> read_loggers(config_reader reader) {
-  std::optional<std::string> log_dir;
-  bool const enabled = reader.is_named("tensorboard");
-  auto tensorboard = reader.section("tensorboard");
-  auto const folder = tensorboard.get<std::string>("log_dir", "tensorboard_logs");
-  if (enabled) log_dir = folder;
-  tensorboard.accept_without_effect("flush_interval", "every record is written at once");
-  tensorboard.accept_without_effect("rank_zero_only", "rank 0 writes");
-  tensorboard.finish();
-  for (std::string_view const key :
-       {"wandb", "mlflow", "mosaicml", "inmemory_logger", "in_memory_logger", "comet_ml", "neptune",
-        "file_logger", "slack_logger", "remote_uploader_downloader"})
-    reader.refuse_named(key, "metrics go to the console, metrics_file and tensorboard");
-  reader.finish(true);
-  return log_dir;
-}
-
 }  // namespace mpt

@@ -151,7 +151,6 @@ logging_config read_logging(config_reader& reader) {
                                      "there is a progress bar");
   else if (!logging.log_to_console)
     reader.report_without_effect("console_log_interval", "log_to_console is false");
-  logging.tensorboard = read_loggers(reader.section("loggers"));
   return logging;
 }
 

@@ -110,6 +110,32 @@ void sign(CURL* handle, aws_key const& key, std::unique_ptr<curl_slist, list_del
   if (!key.session_token.empty()) add_header(headers, "x-amz-security-token: " + key.session_token);
 }
 
+int look_for_cancellation(void* is_cancelled, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return (*static_cast<std::function<bool()> const*>(is_cancelled))() ? 1 : 0;
+}
+
+/// The login, the certificates that are trusted, and the question whether to go on.
+void set_access(CURL* handle, http_request const& request) {
+  if (request.login) {
+    set(handle, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+    set(handle, CURLOPT_USERNAME, request.login->name.c_str());
+    set(handle, CURLOPT_PASSWORD, request.login->password.c_str());
+  }
+  char const* const file = std::getenv("SSL_CERT_FILE");
+  std::string const authorities =
+      request.authorities.empty() && file != nullptr ? file : request.authorities;
+  if (!authorities.empty()) set(handle, CURLOPT_CAINFO, authorities.c_str());
+  if (!request.checks_certificate) {
+    set(handle, CURLOPT_SSL_VERIFYPEER, 0L);
+    set(handle, CURLOPT_SSL_VERIFYHOST, 0L);
+  }
+  if (!request.is_cancelled) return;
+  set(handle, CURLOPT_NOPROGRESS, 0L);
+  set(handle, CURLOPT_XFERINFOFUNCTION, &look_for_cancellation);
+  set(handle, CURLOPT_XFERINFODATA,
+      const_cast<void*>(static_cast<void const*>(&request.is_cancelled)));
+}
+
 void set_method(CURL* handle, http_request const& request) {
   if (request.method == "HEAD") {
     set(handle, CURLOPT_NOBODY, 1L);
@@ -152,6 +178,7 @@ void set_timeouts(CURL* handle, http_timeouts const& timeouts) {
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
     case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_ABORTED_BY_CALLBACK:
     case CURLE_HTTP2:
     case CURLE_HTTP2_STREAM:
     case CURLE_WEIRD_SERVER_REPLY:
@@ -187,8 +214,7 @@ class connection {
     set(handle, CURLOPT_HTTPHEADER, headers.get());
     set(handle, CURLOPT_USERAGENT, "parallellm");
     set(handle, CURLOPT_ERRORBUFFER, details.data());
-    if (char const* const file = std::getenv("SSL_CERT_FILE"); file != nullptr && *file != '\0')
-      set(handle, CURLOPT_CAINFO, file);
+    set_access(handle, request);
     set_method(handle, request);
     set_timeouts(handle, request.timeouts);
     set(handle, CURLOPT_HEADERFUNCTION, &callback<take_header>);

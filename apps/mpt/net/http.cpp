@@ -103,6 +103,7 @@ http_response http_client::send(http_request const& request, body_sink const& si
     bool const is_own_server = address.has_server_of(origin);
     hop.bearer_token = is_own_server ? request.bearer_token : std::string();
     hop.signing_key = is_own_server ? request.signing_key : std::nullopt;
+    hop.login = is_own_server ? request.login : std::nullopt;
     auto response = transport_(hop, sink);
     response.url = hop.url;
     auto const location = response.header("location");

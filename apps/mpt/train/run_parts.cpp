@@ -15,6 +15,8 @@ run_parts const& checked_parts(train_config const& config, run_parts const& part
                "a generate_callback");
   require_part(config.callbacks.hf_checkpointer.has_value(), parts.exports != nullptr,
                "an hf_checkpointer");
+  require_part(config.logging.loggers.has_trackers(), parts.open_trackers != nullptr,
+               "trackers among its loggers");
   return parts;
 }
 

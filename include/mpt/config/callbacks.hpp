@@ -1,4 +1,4 @@
-// `callbacks` and `loggers`: the parts that observe a run or stop it, under LLM Foundry's names.
+// `callbacks`: the parts that observe a run or stop it, under LLM Foundry's names.
 //
 // Names and defaults are those of Composer and LLM Foundry. Two of their mistakes are corrected:
 // early_stopper treats a cross entropy as a metric that should fall, and kill_loss_spike with a
@@ -87,8 +87,5 @@ struct callbacks_config {
 /// Reads `callbacks`. A callback that is not implemented is refused when it would change the run,
 /// and listed as without effect when it only observes.
 [[nodiscard]] callbacks_config read_callbacks(config_reader reader);
-
-/// Reads `loggers`: the folder of TensorBoard's files, or nothing.
-[[nodiscard]] std::optional<std::string> read_loggers(config_reader reader);
 
 }  // namespace mpt

@@ -19,6 +19,7 @@
 #include <mpt/config/gauntlet_config.hpp>
 #include <mpt/config/icl_task.hpp>
 #include <mpt/config/loader.hpp>
+#include <mpt/config/loggers.hpp>
 #include <mpt/config/model.hpp>
 #include <mpt/config/optimizer.hpp>
 #include <mpt/config/parallelism.hpp>
@@ -93,8 +94,7 @@ struct logging_config {
   bool log_to_console = true;
   time_value console_log_interval{1, time_unit::batch};
   std::string metrics_file;  ///< JSON lines; "" for none
-  std::optional<std::string>
-      tensorboard;  ///< folder of event files, by run name; none: not written
+  loggers_config loggers;
 
   friend bool operator==(logging_config const&, logging_config const&) = default;
 };

@@ -46,6 +46,12 @@ struct aws_key {
   std::string session_token;  ///< empty for a key that does not expire
 };
 
+/// A name and password for HTTP's Basic authentication.
+struct basic_login {
+  std::string name;
+  std::string password;
+};
+
 enum class redirects {
   none,         ///< the redirect itself is the response
   same_server,  ///< as `none` where it leads to another server
@@ -58,10 +64,15 @@ struct http_request {
   header_list headers;       ///< sent to every server that a redirect leads to: nothing secret
   std::string bearer_token;  ///< "Authorization: Bearer ..." for the url's own server alone
   std::optional<aws_key> signing_key{};  ///< for the url's own server alone
+  std::optional<basic_login> login{};    ///< for the url's own server alone
   std::string body;
   http_timeouts timeouts{};
   redirects followed = redirects::any_server;
   std::size_t max_body_bytes = std::size_t{64} << 20;  ///< of `http_response::body`
+  bool checks_certificate = true;
+  std::string authorities{};  ///< file of trusted certificates; empty: the system's
+  /// Ends the exchange as a cut connection, about a second after it returns true; may be empty.
+  std::function<bool()> is_cancelled{};
 };
 
 struct http_response {

@@ -9,6 +9,7 @@
 #include <mpt/callbacks/hf_checkpointer.hpp>
 #include <mpt/callbacks/sample_prompts.hpp>
 #include <mpt/config/train.hpp>
+#include <mpt/log/tracker.hpp>
 #include <mpt/train/checkpoint/weight_source.hpp>
 #include <mpt/train/data/run_data.hpp>
 #include <mpt/train/evaluation/run_tasks.hpp>
@@ -25,6 +26,7 @@ struct run_parts {
   std::shared_ptr<hf_exports const> exports = {};      ///< set if the run has an hf_checkpointer
   weight_opener open_weights = {};  ///< opens pretrained weights that are no checkpoint of a run
   std::string adapter_base = {};  ///< Hugging Face folder of the adapters' base model; empty: none
+  tracker_opener open_trackers = {};  ///< set if the run's metrics go to trackers
   /// The packing ratio found for train_loader; empty unless its packing_ratio is "auto".
   std::optional<double> packing_ratio = {};
 };

@@ -111,7 +111,7 @@ class trainer {
                      plan_.saves_in_background);
       for (auto const& note : saves_->notes()) notes.push_back(note);
     }
-    if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), batch_ + 1);
+    if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), batch_ + 1, parts_.open_trackers);
     for (auto const& note : notes) say(note);
     if (bool const is_over = batch_ >= last || control_.is_stopped(); exports_ && batch_ > 0)
       say(exports_->resume(session_.stepper(), comm_, host_, batch_, clock_, is_over));

@@ -180,8 +180,8 @@ TEST_CASE("docs/training.md: every YAML example is valid and no key of it is ign
   CHECK(o.muon->learning_rate == 0.02);
   CHECK(o.lr == 6e-4);
   auto const second = mpt::parse_yaml(found[2], "training.md");
-  CHECK(mpt::read_loggers(mpt::config_reader(second, "", report).section("loggers")) ==
-        "runs/tensorboard");
+  CHECK(mpt::read_loggers(mpt::config_reader(second, "", report).section("loggers"), "first")
+            .tensorboard == "runs/tensorboard");
   auto const saves = mpt::parse_yaml(found[3], "training.md");
   mpt::config_reader saves_reader(saves, "", report);
   auto const checkpoint = mpt::detail::read_checkpoint(saves_reader, "first");

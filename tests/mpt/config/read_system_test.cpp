@@ -101,7 +101,7 @@ TEST_CASE("system settings: ParallelLM's own keys are read") {
       "dist_timeout: 60, deadlines: {step: 20, save: 100}, on_not_finite: roll_back, "
       "corruption_check: {interval: 100ba, on_transient: stop}, "
       "spike_check: {on_spike: roll_back, deviations: 4.5, window: 64}, "
-      "progress_bar: yes, loggers: {tensorboard: {log_dir: t}}, console_log_interval: 10ba}");
+      "progress_bar: yes, console_log_interval: 10ba}");
   CHECK(config.zero_stage == 1);
   CHECK(config.ranks == 4);
   CHECK(config.threads == 2);
@@ -132,8 +132,6 @@ TEST_CASE("system settings: ParallelLM's own keys are read") {
   CHECK(usual->deviations == 6);
   CHECK(usual->window == 128);
   CHECK(config.logging.progress_bar);
-  CHECK(config.logging.tensorboard == "t");
-  CHECK(read("loggers: {tensorboard: {}}").logging.tensorboard == "tensorboard_logs");
   CHECK(mpt::to_string(config.logging.console_log_interval) == "10ba");
 }
 
@@ -170,9 +168,6 @@ TEST_CASE("system settings: each invalid one gives one message") {
       {"bucket_bytes: 1", "f.yaml:1:15: bucket_bytes: must be at least 4096, found 1"},
       {"device_memory: lots",
        "f.yaml:1:16: device_memory: expected a size such as 80GB or 24GiB, found 'lots'"},
-      {"loggers: {wandb: {project: x}}",
-       "f.yaml:1:18: loggers.wandb: not yet supported; leave it out; metrics go to the console, "
-       "metrics_file and tensorboard"},
       {"fsdp_config: {sharding_strategy: SHARD_OP}",
        "f.yaml:1:34: fsdp_config.sharding_strategy: expected 'FULL_SHARD', 'SHARD_GRAD_OP', "
        "'NO_SHARD', 'HYBRID_SHARD' or '_HYBRID_SHARD_ZERO2', found 'SHARD_OP'"},

@@ -492,7 +492,50 @@ std::vector<row> rows_of_callbacks() {
        "loggers.tensorboard.rank_zero_only=false",
        "rank 0 writes",
        {"loggers.tensorboard={}"}},
+      {changes, "loggers.csv.filename=x"},
+      {refused, "loggers.wandb.log_artifacts=true", "checkpoints stay in save_folder"},
+      {refused, "loggers.wandb.rank_zero_only=false", "rank 0 logs for all"},
+      {listed, "loggers.wandb.init_kwargs.save_code=true", "no Python code", {"loggers.wandb={}"}},
+      {listed, "loggers.wandb.init_kwargs.reinit=true", "one client", {"loggers.wandb={}"}},
+      {refused, "loggers.mlflow.rank_zero_only=false", "rank 0 logs for all"},
+      {refused, "loggers.mlflow.synchronous=true", "does not wait"},
+      {refused, "loggers.mlflow.model_registry_prefix=a", "MLflow's own client"},
+      {refused, "loggers.mlflow.model_registry_uri=a", "MLflow's own client"},
+      {listed, "loggers.mlflow.log_system_metrics=true", "of the run", {"loggers.mlflow={}"}},
+      {listed, "loggers.mlflow.resume=true", "its own MLflow run", {"loggers.mlflow={}"}},
+      {listed,
+       "loggers.mlflow.log_duplicated_metric_every_n_steps=5",
+       "every value is logged",
+       {"loggers.mlflow={}"}},
   };
+  for (std::string const setting : {"wandb.project=x",
+                                    "wandb.name=x",
+                                    "wandb.group=x",
+                                    "wandb.python=x",
+                                    "wandb.entity=x",
+                                    "wandb.tags=[a]",
+                                    "wandb.init_kwargs.id=x",
+                                    "wandb.init_kwargs.mode=offline",
+                                    "wandb.init_kwargs.dir=x",
+                                    "wandb.init_kwargs.job_type=x",
+                                    "wandb.init_kwargs.notes=x",
+                                    "wandb.init_kwargs.resume=must",
+                                    "trackio.project=x",
+                                    "trackio.name=x",
+                                    "trackio.group=x",
+                                    "trackio.python=x",
+                                    "trackio.init_kwargs.resume=must",
+                                    "mlflow.tracking_uri=http://h",
+                                    "mlflow.experiment_name=x",
+                                    "mlflow.run_name=x",
+                                    "mlflow.run_group=x",
+                                    "mlflow.tags={a: b}",
+                                    "mlflow.ignore_metrics=[a]",
+                                    "mlflow.ignore_hyperparameters=[a]",
+                                    "mlflow.rename_metrics={a: b}",
+                                    "mlflow.flush_interval=5",
+                                    "mlflow.logging_buffer_seconds=5"})
+    out.push_back({changes, "loggers." + setting});
   for (std::string const greedy : {"top_k=5", "top_p=0.5"})
     out.push_back({listed, "callbacks.generate_callback." + greedy, "temperature is 0", writes});
   out.push_back({listed, "callbacks.generate_callback.temperature=1", "do_sample is false",
@@ -504,8 +547,8 @@ std::vector<row> rows_of_callbacks() {
         "async_eval", "curriculum_learning", "dataset_swap"})
     out.push_back({refused, "callbacks." + name + "={}", "leave it out"});
   for (std::string const name :
-       {"wandb", "mlflow", "mosaicml", "inmemory_logger", "in_memory_logger", "comet_ml", "neptune",
-        "file_logger", "slack_logger", "remote_uploader_downloader"})
+       {"mosaicml", "inmemory_logger", "in_memory_logger", "comet_ml", "neptune", "file_logger",
+        "slack_logger", "remote_uploader_downloader"})
     out.push_back({refused, "loggers." + name + "={}", "metrics go to"});
   return out;
 }

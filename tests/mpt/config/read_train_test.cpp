@@ -337,7 +337,21 @@ TEST_CASE("training configuration: the list of effective keys") {
       "fsdp_config.reshard_after_forward fsdp_config.sharding_strategy global_train_batch_size "
       "icl_seq_len icl_subset_num_batches icl_tasks icl_tasks_str keep_every "
       "load_path load_weights_only local_save_folder local_save_interval "
-      "log_to_console loggers loggers.tensorboard loggers.tensorboard.log_dir max_duration "
+      "log_to_console loggers "
+      "loggers.csv loggers.csv.filename loggers.mlflow loggers.mlflow.experiment_name "
+      "loggers.mlflow.flush_interval loggers.mlflow.ignore_hyperparameters "
+      "loggers.mlflow.ignore_metrics loggers.mlflow.logging_buffer_seconds "
+      "loggers.mlflow.rename_metrics loggers.mlflow.run_group loggers.mlflow.run_name "
+      "loggers.mlflow.tags loggers.mlflow.tracking_uri loggers.tensorboard "
+      "loggers.tensorboard.log_dir loggers.trackio loggers.trackio.group "
+      "loggers.trackio.init_kwargs loggers.trackio.init_kwargs.resume loggers.trackio.name "
+      "loggers.trackio.project loggers.trackio.python loggers.wandb loggers.wandb.entity "
+      "loggers.wandb.group loggers.wandb.init_kwargs loggers.wandb.init_kwargs.dir "
+      "loggers.wandb.init_kwargs.id loggers.wandb.init_kwargs.job_type "
+      "loggers.wandb.init_kwargs.mode loggers.wandb.init_kwargs.notes "
+      "loggers.wandb.init_kwargs.resume loggers.wandb.name loggers.wandb.project "
+      "loggers.wandb.python loggers.wandb.tags "
+      "max_duration "
       "max_seq_len metrics_file mirrors model model.activation_checkpointing_target "
       "model.attention_bias "
       "model.attn_config model.attn_config.alibi model.attn_config.alibi_bias_max "
@@ -417,7 +431,7 @@ TEST_CASE("training configuration: LLM Foundry's ineffective and unsupported key
         "max_split_size_mb", "expandable_segments", "callbacks.lr_monitor",
         "callbacks.memory_monitor", "callbacks.nan_monitor"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::without_effect), name);
-  for (std::string const name : {"loggers.wandb", "callbacks.system_metrics_monitor",
+  for (std::string const name : {"loggers.mosaicml", "callbacks.system_metrics_monitor",
                                  "algorithms.alibi", "model.attn_config.prefix_lm"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::restricted), name);
 }

@@ -363,7 +363,7 @@ TEST_CASE("loggers.tensorboard: events hold the metrics' numbers; a resumed run 
   config.evaluation.eval_interval = {3, time_unit::batch};
   config.checkpoint.save_folder = files.folder / "run";
   config.checkpoint.autoresume = true;
-  config.logging.tensorboard = files.folder / "events";
+  config.logging.loggers.tensorboard = files.folder / "events";
   config.logging.metrics_file = files.folder / "metrics.jsonl";
   std::vector<std::string> event_files;
   for (double const end : {3.0, 5.0}) {

@@ -22,7 +22,8 @@ void batch_record::add_pace(run_pace const& pace) {
   remaining_seconds = pace.remaining_seconds(total_batches - batch);
 }
 
-reporter::reporter(train_config const& config, int ranks, std::int64_t first_batch)
+reporter::reporter(train_config const& config, int ranks, std::int64_t first_batch,
+                   tracker_opener const& open_trackers)
     : shows_bar_(config.logging.progress_bar),
       logs_to_console_(config.logging.log_to_console),
       log_interval_(config.logging.console_log_interval),
@@ -35,9 +36,13 @@ reporter::reporter(train_config const& config, int ranks, std::int64_t first_bat
       has_optimizer_monitor_(config.callbacks.optimizer_monitor_interval > 0),
       is_finetuning_(config.train_loader.finetuning.has_value()),
       bar_(is_finetuning_ ? "finetune" : "pretrain") {
-  if (auto const& folder = config.logging.tensorboard)
+  auto const& loggers = config.logging.loggers;
+  if (auto const& folder = loggers.tensorboard)
     events_.emplace(std::filesystem::path(*folder) / config.run_name, first_batch);
+  if (loggers.csv) table_.emplace(*loggers.csv);
+  if (open_trackers) trackers_ = open_trackers(first_batch);
   journal_.add("train", {{"batches", first_batch - 1}});
+  show_notes();
 }
 
 void reporter::note(std::string const& text, std::int64_t batch) {
@@ -108,7 +113,10 @@ void reporter::tasks(task_scores const& scores, std::int64_t batch) {
 
 void reporter::finish() {
   bar_.finish();
+  for (auto const& one : trackers_) one->finish();
+  show_notes();
   file_.finish();
+  if (table_) table_->finish();
   if (journal_.lost() > 0)
     parallel::fail<parallel::storage_error>(
         "the journal ", journal_name, " in save_folder: ", journal_.lost(),
@@ -165,9 +173,17 @@ nlohmann::ordered_json reporter::numbers_of(batch_record const& r,
 
 void reporter::write(nlohmann::ordered_json const& record, std::int64_t batch) {
   file_.write(record);
+  if (table_) table_->add(record);
+  for (auto const& one : trackers_) one->log(batch, record);
+  show_notes();
   if (!events_) return;
   for (auto const& [name, value] : record.items())
     if (value.is_number()) events_->number(name, value.get<double>(), batch);
+}
+
+void reporter::show_notes() {
+  for (auto const& one : trackers_)
+    for (auto const& text : one->take_notes()) bar_.note(text);
 }
 
 }  // namespace mpt

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,7 +16,9 @@
 #include <mpt/console/progress.hpp>
 #include <mpt/log/event_file.hpp>
 #include <mpt/log/run_journal.hpp>
+#include <mpt/log/tracker.hpp>
 #include <mpt/train/evaluation/run_tasks.hpp>
+#include <mpt/train/report/csv_file.hpp>
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/train/report/run_pace.hpp>
 
@@ -55,8 +58,9 @@ struct batch_record {
 
 class reporter {
  public:
-  /// `first_batch`: the first batch that will be reported, when a run is resumed; else 0.
-  reporter(train_config const& config, int ranks, std::int64_t first_batch);
+  /// `first_batch`: the first batch that will be reported. `open_trackers` may be empty.
+  reporter(train_config const& config, int ranks, std::int64_t first_batch,
+           tracker_opener const& open_trackers = {});
 
   /// Prints a note after `batch` batches, and writes it into the journal.
   void note(std::string const& text, std::int64_t batch);
@@ -69,7 +73,7 @@ class reporter {
 
   void tasks(task_scores const& scores, std::int64_t batch);
 
-  /// Throws a storage_error when metrics, events or notes were lost.
+  /// Ends the trackers. Throws a storage_error when metrics, events or notes were lost.
   void finish();
 
  private:
@@ -78,8 +82,12 @@ class reporter {
   [[nodiscard]] nlohmann::ordered_json numbers_of(batch_record const& r,
                                                   training_clock const& clock) const;
 
-  /// Writes a record as one line of the metrics file, and its numbers for TensorBoard.
+  /// Writes a record as one line of the metrics file and one row of the table, and its numbers for
+  /// TensorBoard, and hands it to the trackers.
   void write(nlohmann::ordered_json const& record, std::int64_t batch);
+
+  /// Shows the messages of trackers.
+  void show_notes();
 
   bool shows_bar_;
   bool logs_to_console_;
@@ -90,6 +98,8 @@ class reporter {
   metrics_file file_;
   run_journal journal_;
   std::optional<event_file> events_;
+  std::optional<csv_file> table_;
+  std::vector<std::unique_ptr<tracker>> trackers_;
   bool has_optimizer_monitor_;
   bool is_finetuning_;
   console::progress bar_;

@@ -159,7 +159,7 @@ TEST_CASE("reporter: runs on examples report padding and trained tokens") {
 TEST_CASE("reporter: `finish` reports lost events, as it reports lost metrics") {
   test::temporary_folder const folder;
   mpt::train_config config;
-  config.logging.tensorboard = (folder / "events").string();
+  config.logging.loggers.tensorboard = (folder / "events").string();
   config.logging.progress_bar = config.logging.log_to_console = false;
   mpt::reporter out(config, 4, 1);
   {

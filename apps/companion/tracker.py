@@ -1,0 +1,196 @@
+"""Hands a run's metrics to a tracker's Python client (wandb, or trackio, which has its interface).
+
+Reads JSON objects from standard input, one a line, and answers likewise on standard output; docs/trackers.md
+describes both. Standard error is a log for people. Keys of an account are the client's own affair: it finds them
+in its environment, and they pass through neither stream.
+"""
+
+import importlib
+import json
+import netrc
+import os
+import signal
+import sys
+import urllib.parse
+
+PROTOCOL = 1
+INSTALL = "python3 -m pip install {}"
+FINISH_SECONDS = 600  # what a client may take to finish a run whose program is gone
+
+
+class Refusal(Exception):
+    """Something that the user must change; its text is the whole message."""
+
+
+def client_module(name):
+    """Imports the client."""
+    try:
+        module = importlib.import_module(name)
+    except ImportError as problem:
+        if isinstance(problem, ModuleNotFoundError) and problem.name == name:
+            raise Refusal(f"the Python package {name} is missing for {sys.executable}; install it: "
+                          f"{INSTALL.format(name)}") from None
+        raise Refusal(f"the Python package {name} cannot be imported: {problem}") from None
+    if not hasattr(module, "init"):  # a folder of that name
+        raise Refusal(f"the Python package {name} is missing for {sys.executable}; install it: {INSTALL.format(name)}")
+    return module
+
+
+def has_key(settings):
+    """Whether the client can log in: by its environment, or by what `wandb login` wrote."""
+    if settings.api_key or getattr(settings, "identity_token_file", None):
+        return True
+    host = urllib.parse.urlparse(settings.base_url).hostname
+    for file in (os.environ.get("NETRC"), "~/.netrc", "~/_netrc"):
+        try:
+            if file and netrc.netrc(os.path.expanduser(file)).authenticators(host):
+                return True
+        except (OSError, netrc.NetrcParseError):
+            pass
+    return False
+
+
+def check(message):
+    """Finds out whether a run could begin, without beginning one."""
+    module = client_module(message["client"])
+    if message["client"] == "wandb":
+        settings = module.setup().settings
+        if (message["settings"].get("mode") or settings.mode) == "online" and not has_key(settings):
+            raise Refusal("wandb has no API key; set $WANDB_API_KEY, or run: wandb login; or log offline: "
+                          "init_kwargs: {mode: offline}")
+    return {"type": "ready", "version": getattr(module, "__version__", "")}
+
+
+def number(value):
+    """Numbers that JSON cannot write are texts: NaN, Infinity, -Infinity."""
+    return float(value) if isinstance(value, str) else value
+
+
+def config_of(settings):
+    """The configuration of the run as nested dictionaries."""
+    config = {}
+    for name, value in settings.items():
+        *path, last = name.split(".")
+        node = config
+        for part in path:
+            node = node.setdefault(part, {})
+            if not isinstance(node, dict):
+                break
+        else:
+            node[last] = value
+            continue
+        config[name] = value
+    return config
+
+
+class Run:
+    """A run at the client."""
+
+    def __init__(self, message):
+        if message.get("protocol") != PROTOCOL:
+            raise Refusal(f"protocol {message.get('protocol')!r} is not {PROTOCOL}; use the programs of one version")
+        self.name = message["client"]
+        self.client = client_module(self.name)
+        settings = {name: value for name, value in message["settings"].items() if value}
+        if "dir" in settings:  # the client ignores a folder that is not there
+            os.makedirs(settings["dir"], exist_ok=True)
+        if self.name == "wandb":
+            settings["id"] = message["run"]
+            settings.setdefault("resume", "allow")
+            settings["settings"] = self.client.Settings(console="off", silent=True)
+        else:
+            # trackio has no ids: a run goes on under its name
+            settings["resume"] = settings.get("resume", "allow" if message["resumed"] else "never")
+            settings.setdefault("project", "parallellm")
+        self.run = self.client.init(config=config_of(message["config"]), **settings)
+
+    def describe(self):
+        """The answer that tells where the run is."""
+        answer = {"type": "ready", "run": getattr(self.run, "id", None) or getattr(self.run, "name", "")}
+        if self.name == "wandb":
+            if getattr(self.run, "offline", False) or self.run.settings._offline:
+                answer["folder"] = os.path.dirname(os.path.abspath(self.run.dir))
+            elif self.run.url:
+                answer["url"] = self.run.url
+        return answer
+
+    def log(self, message):
+        """Logs the values of one batch; samples of generated text are a table."""
+        values = {name: number(value) for name, value in message["values"].items()}
+        samples = []
+        for name, text in message["texts"].items():
+            if name.startswith("generations/"):
+                samples.append([message["step"], name, text])
+            else:
+                values[name] = text
+        if samples:
+            values["generations"] = self.table(["step", "name", "text"], samples)
+        self.client.log(values, step=message["step"])
+
+    def table(self, columns, rows):
+        """The client's table."""
+        if self.name == "wandb":
+            return self.client.Table(columns=columns, data=rows)
+        import pandas
+        return self.client.Table(dataframe=pandas.DataFrame(rows, columns=columns))
+
+    def finish(self, has_succeeded):
+        """Ends the run; returns when the client has everything."""
+        if self.name == "wandb":
+            self.run.finish(exit_code=0 if has_succeeded else 1)
+        else:
+            self.client.finish()
+
+
+def serve(lines, answer):
+    """Answers lines until their stream ends, which ends the run."""
+    run = None
+    has_succeeded = False
+    for line in lines:
+        message = json.loads(line)
+        kind = message["type"]
+        if kind == "check":
+            answer(check(message))
+        elif kind == "init":
+            if run is None:  # a resumed program goes on in the same run
+                run = Run(message)
+                answer(run.describe())
+        elif kind == "log":
+            run.log(message)
+        elif kind == "finish":
+            has_succeeded = message["status"] == "finished"
+    if run is not None:
+        signal.alarm(FINISH_SECONDS)
+        run.finish(has_succeeded)
+        answer({"type": "finished"})
+
+
+def main():
+    # a terminal's Ctrl-C is for the run, which ends this by the stream
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.path[:] = [folder for folder in sys.path if folder not in ("", os.getcwd())]
+    # what clients print goes to the log
+    answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
+    os.dup2(2, 1)
+
+    def answer(message):
+        try:
+            answers.write(json.dumps(message) + "\n")
+        except BrokenPipeError:  # the program is gone; the run is finished all the same
+            pass
+
+    try:
+        serve((line for line in sys.stdin.buffer if line.endswith(b"\n")), answer)
+    except Refusal as problem:
+        answer({"type": "refused", "text": str(problem)})
+        return 1
+    except Exception as problem:  # the client's own
+        answer({"type": "failed", "text": f"{type(problem).__name__}: {problem}"})
+        raise
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    sys.exit(code)

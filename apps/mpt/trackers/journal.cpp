@@ -1,0 +1,97 @@
+#include <mpt/trackers/journal.hpp>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace mpt::trackers {
+namespace {
+
+constexpr std::size_t block = std::size_t{64} << 10;
+
+/// Reads up to `bytes` at `offset`; fewer at the end of the file.
+[[nodiscard]] std::string read_at(int file, std::filesystem::path const& path, std::size_t offset,
+                                  std::size_t bytes) {
+  std::string text(bytes, '\0');
+  std::size_t filled = 0;
+  while (filled < bytes) {
+    auto const count =
+        ::pread(file, text.data() + filled, bytes - filled, static_cast<::off_t>(offset + filled));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) parallel::files::failure(path, "cannot be read");
+    if (count == 0) break;
+    filled += static_cast<std::size_t>(count);
+  }
+  text.resize(filled);
+  return text;
+}
+
+}  // namespace
+
+journal::journal(std::filesystem::path path)
+    : path_(std::move(path)),
+      file_(open_for_appending(path_, "the journal ", "; metrics for trackers are kept there")),
+      reader_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (reader_.get() < 0) parallel::files::failure(path_, "cannot be read");
+  parallel::require(::flock(reader_.get(), LOCK_EX | LOCK_NB) == 0, path_.string(),
+                    ": another program sends these metrics; wait for it");
+  std::size_t offset = 0, end_of_lines = 0;
+  for (std::string text; !(text = read_at(reader_.get(), path_, offset, block)).empty();
+       offset += text.size())
+    if (auto const last = text.rfind('\n'); last != std::string::npos)
+      end_of_lines = offset + last + 1;
+  if (end_of_lines < offset && ::truncate(path_.c_str(), static_cast<::off_t>(end_of_lines)) != 0)
+    parallel::files::failure(path_, "cannot be written");
+  size_ = end_of_lines;
+}
+
+void journal::append(std::string_view line) {
+  auto const lost = file_.lost();
+  file_.add(std::string(line) + '\n');
+  if (file_.lost() == lost) size_ += line.size() + 1;
+}
+
+std::string journal::read(std::size_t offset, std::size_t most_bytes) const {
+  auto const available = size_.load() - std::min(offset, size_.load());
+  if (available == 0) return {};
+  auto text = read_at(reader_.get(), path_, offset, std::min(available, most_bytes));
+  if (auto const last = text.rfind('\n'); last != std::string::npos) {
+    text.resize(last + 1);
+    return text;
+  }
+  while (text.size() < available) {  // a line longer than most_bytes
+    auto const continued = read_at(reader_.get(), path_, offset + text.size(),
+                                   std::min(block, available - text.size()));
+    if (continued.empty()) break;
+    auto const end = continued.find('\n');
+    text += continued.substr(0, end == std::string::npos ? end : end + 1);
+    if (end != std::string::npos) return text;
+  }
+  parallel::fail<parallel::storage_error>(path_.string(), ": was cut short by another program");
+}
+
+std::int64_t journal::count_lines(std::size_t offset) const {
+  try {
+    std::int64_t lines = 0;
+    while (offset < size_) {
+      auto const text = read_at(reader_.get(), path_, offset, std::min(block, size_ - offset));
+      if (text.empty()) break;
+      lines += std::count(text.begin(), text.end(), '\n');
+      offset += text.size();
+    }
+    return lines;
+  } catch (parallel::error const&) {
+    return -1;
+  }
+}
+
+void journal::remove() {
+  std::error_code unknown;
+  std::filesystem::remove(path_, unknown);
+}
+
+}  // namespace mpt::trackers

@@ -1,0 +1,175 @@
+#include <mpt/trackers/journal_tracker.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include <mpt/trackers/http.hpp>
+#include <mpt/trackers/line_protocol.hpp>
+
+namespace mpt::trackers {
+namespace {
+
+constexpr std::size_t most_bytes_at_once = std::size_t{256} << 10;
+constexpr std::size_t worth_sending = std::size_t{48} << 10;  // bytes that wait for no more
+
+}  // namespace
+
+journal_tracker::journal_tracker(std::string name, std::filesystem::path const& file,
+                                 std::unique_ptr<record_sender> sender, sending_options options)
+    : name_(std::move(name)),
+      journal_(file),
+      sender_(std::move(sender)),
+      options_(std::move(options)),
+      sent_(kept_position()),
+      thread_([this] { run(); }) {}
+
+std::size_t journal_tracker::kept_position() {
+  auto const position = sender_->kept_position();
+  if (position == 0 || position > journal_.size()) return 0;
+  try {
+    sender_->adopt(journal_.read(0, 1));
+    return position;
+  } catch (parallel::error const&) {  // all is sent again
+    return 0;
+  }
+}
+
+journal_tracker::~journal_tracker() {
+  if (is_ended_) return;
+  journal_.append(finish_line(false, current_milliseconds()));
+  send_rest(options_.failed);
+}
+
+void journal_tracker::append(std::string const& line) {
+  journal_.append(line);
+  changed_.notify_one();
+}
+
+void journal_tracker::log(std::int64_t step, nlohmann::ordered_json const& record) {
+  append(log_line(step, current_milliseconds(), record));
+}
+
+std::vector<std::string> journal_tracker::take_notes() {
+  std::scoped_lock const guard(lock_);
+  return std::exchange(notes_, {});
+}
+
+void journal_tracker::finish() {
+  if (is_ended_) return;
+  journal_.append(finish_line(true, current_milliseconds()));
+  send_rest(options_.finish);
+}
+
+bool journal_tracker::send_rest(std::chrono::milliseconds time) {
+  is_ended_ = true;
+  {
+    std::unique_lock guard(lock_);
+    is_ending_ = true;
+    changed_.notify_all();
+    changed_.wait_for(guard, time, [&] { return is_complete_ || is_given_up_; });
+    is_cancelled_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+  if (journal_.lost() > 0)
+    note_once(parallel::concat(journal_.lost(), " records were lost: ", journal_.path().string(),
+                               " could not be written, as on a full disk"));
+  if (is_complete_)
+    journal_.remove();
+  else
+    describe_rest();
+  return is_complete_;
+}
+
+void journal_tracker::describe_rest() {
+  auto const lines = journal_.count_lines(sent_);
+  note_once(parallel::concat(
+      last_failure_.empty() ? "not everything was sent in time" : last_failure_, "; ",
+      lines < 0 ? std::string("what is left") : parallel::concat(lines, " records"), " wait in ",
+      journal_.path().string(), "; send them: ", options_.command, " ", journal_.path().string()));
+}
+
+void journal_tracker::run() {
+  std::unique_lock guard(lock_);
+  while (wait_for_lines(guard)) {
+    guard.unlock();
+    send_some();
+    auto notes = sender_->take_notes();
+    guard.lock();
+    for (auto& text : notes) notes_.push_back(parallel::concat(name_, ": ", shown_text(text)));
+  }
+  changed_.notify_all();
+}
+
+bool journal_tracker::wait_for_lines(std::unique_lock<std::mutex>& guard) {
+  bool const was_ending = is_ending_;
+  if (pause_.count() > 0)
+    changed_.wait_for(guard, was_ending ? options_.first_pause : pause_,
+                      [&] { return is_cancelled_ || is_ending_ != was_ending; });
+  while (!is_cancelled_ && !is_complete_ && !is_given_up_) {
+    auto const waiting = journal_.size() - sent_;
+    auto const next = last_send_ + sender_->longest_wait();
+    if (is_ending_ || waiting >= worth_sending || (waiting > 0 && clock::now() >= next))
+      return true;
+    if (waiting > 0)
+      changed_.wait_until(guard, next);
+    else
+      changed_.wait_for(guard, std::chrono::milliseconds(200));  // a line's notice may be missed
+  }
+  return false;
+}
+
+void journal_tracker::send_some() {
+  auto const is_cancelled = [this] { return is_cancelled_.load(); };
+  try {
+    if (auto const lines = journal_.read(sent_, most_bytes_at_once); !lines.empty()) {
+      sent_ += sender_->send(lines, is_cancelled);
+      last_send_ = clock::now();
+      sender_->keep_position(sent_);
+    } else {
+      sender_->complete(is_cancelled);
+      std::scoped_lock const guard(lock_);
+      is_complete_ = true;
+    }
+    pause_ = {};
+    last_failure_.clear();
+  } catch (send_failure const& failure) {
+    handle(failure);
+  } catch (parallel::error const& problem) {
+    handle({problem.what(), send_failure::remedy::give_up});
+  }
+}
+
+void journal_tracker::handle(send_failure const& failure) {
+  if (is_cancelled_ && !last_failure_.empty()) return;
+  last_failure_ = failure.what();
+  auto next = failure.next();
+  if (next == send_failure::remedy::restart && restarts_++ == options_.restarts)
+    next = send_failure::remedy::give_up;
+  pause_ = std::clamp(2 * pause_, options_.first_pause, options_.last_pause);
+  if (next == send_failure::remedy::give_up) {
+    std::scoped_lock const guard(lock_);
+    is_given_up_ = true;
+  }
+  if (next == send_failure::remedy::restart) {
+    sender_->restart();
+    sent_ = 0;
+  }
+  if (is_cancelled_) return;  // the end of the run tells it
+  note_once(parallel::concat(
+      failure.what(),
+      next == send_failure::remedy::give_up ? "; the run goes on, and its metrics are kept in "
+      : next == send_failure::remedy::wait  ? "; metrics are sent later, and until then kept in "
+                                            : "; it is started again, with the metrics kept in ",
+      journal_.path().string()));
+}
+
+void journal_tracker::note_once(std::string const& text) {
+  auto const line = parallel::concat(name_, ": ", shown_text(text));
+  std::scoped_lock const guard(lock_);
+  if (std::ranges::find(known_notes_, line) != known_notes_.end()) return;
+  known_notes_.push_back(line);
+  notes_.push_back(line);
+}
+
+}  // namespace mpt::trackers

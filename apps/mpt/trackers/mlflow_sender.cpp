@@ -1,0 +1,288 @@
+#include <mpt/trackers/mlflow_sender.hpp>
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <mpt/trackers/line_protocol.hpp>
+#include <parallel/core/file.hpp>
+
+namespace mpt::trackers {
+namespace {
+
+using nlohmann::json;
+using remedy = send_failure::remedy;
+
+[[nodiscard]] std::string text_of(json const& body) {
+  return body.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// `text` for a query of a URL.
+[[nodiscard]] std::string percent_encoded(std::string_view text) {
+  std::string out;
+  for (char const c : text) {
+    bool const is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' || c == '~';
+    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+/// At most `most_bytes` of `text`, without a part of a character of UTF-8 at the end.
+[[nodiscard]] std::string shortened(std::string_view text, std::size_t most_bytes) {
+  if (text.size() <= most_bytes) return std::string(text);
+  auto end = most_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return std::string(text.substr(0, end));
+}
+
+[[nodiscard]] bool matches_any(std::string const& name, json const& patterns) {
+  for (auto const& pattern : patterns)
+    if (::fnmatch(pattern.get<std::string>().c_str(), name.c_str(), 0) == 0) return true;
+  return false;
+}
+
+[[nodiscard]] std::string_view first_line(std::string_view lines) {
+  return lines.substr(0, lines.find('\n') + 1);
+}
+
+[[nodiscard]] json parsed_line(std::string_view line) {
+  auto message = json::parse(line, nullptr, false);
+  if (!message.is_object() || !message.contains("type"))
+    throw send_failure("the journal holds a line that is none of its protocol", remedy::give_up);
+  return message;
+}
+
+}  // namespace
+
+std::vector<json> split_list(std::vector<json> items, std::size_t most_items,
+                             std::size_t most_bytes) {
+  std::vector<json> lists;
+  std::size_t bytes = 0;
+  for (auto& item : items) {
+    auto const size = text_of(item).size() + 1;
+    if (lists.empty() || lists.back().size() == most_items || bytes + size > most_bytes) {
+      lists.emplace_back(json::array());
+      bytes = 0;
+    }
+    bytes += size;
+    lists.back().push_back(std::move(item));
+  }
+  return lists;
+}
+
+std::string mlflow_name(std::string_view name, std::size_t most_bytes) {
+  std::string plain;
+  for (char const c : name.substr(0, most_bytes)) {
+    bool const is_allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                            (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' ||
+                            c == ' ' || c == '/';
+    plain += is_allowed ? c : '_';
+  }
+  std::string path;  // without the parts "", "." and "..", which would name another path
+  for (std::size_t begin = 0; begin <= plain.size();) {
+    auto const end = std::min(plain.find('/', begin), plain.size());
+    auto const part = plain.substr(begin, end - begin);
+    if (begin > 0) path += '/';
+    path += part.empty() || part == "." || part == ".." ? "_" : part;
+    begin = end + 1;
+  }
+  return path;
+}
+
+bool is_server_address(std::string_view uri) {
+  return (uri.starts_with("http://") || uri.starts_with("https://")) &&
+         uri.find('@') == std::string_view::npos;
+}
+
+mlflow_sender::mlflow_sender(http_client client, std::filesystem::path state_file,
+                             std::chrono::milliseconds longest_wait, mlflow_limits limits)
+    : client_(std::move(client)),
+      state_file_(std::move(state_file)),
+      longest_wait_(longest_wait),
+      limits_(limits) {
+  if (!parallel::files::exists(state_file_)) return;
+  auto const state = json::parse(parallel::read_text_file(state_file_, 65536), nullptr, false);
+  if (!state.is_object()) return;  // all is sent again, into a new run
+  run_id_ = state.value("run_id", "");
+  kept_position_ = state.value("sent_bytes", std::size_t{0});
+}
+
+void mlflow_sender::keep_position(std::size_t sent_bytes) {
+  kept_position_ = sent_bytes;
+  try {
+    parallel::replace_text_file(state_file_,
+                                text_of({{"run_id", run_id_}, {"sent_bytes", sent_bytes}}) + "\n");
+  } catch (parallel::error const&) {  // lines are then sent again, which MLflow recognises
+  }
+}
+
+json mlflow_sender::ask(std::string_view method, std::string_view endpoint, json const& body,
+                        cancellation const& is_cancelled, bool missing_is_null) const {
+  http_answer answer;
+  auto const url = parallel::concat(uri_, "/api/2.0/mlflow/", endpoint);
+  try {
+    answer = client_({std::string(method), url, body.is_null() ? std::string() : text_of(body)},
+                     is_cancelled);
+  } catch (no_answer const& problem) {
+    throw send_failure(parallel::concat(uri_, " does not answer (", problem.what(), ")"),
+                       remedy::wait);
+  }
+  if (missing_is_null && answer.status == 404) return nullptr;
+  if (answer.status != 200) refuse(endpoint, answer);
+  auto parsed = json::parse(answer.body, nullptr, false);
+  if (!parsed.is_object())
+    throw send_failure(parallel::concat(uri_,
+                                        " answers something else than MLflow's JSON; is it an "
+                                        "MLflow server?"),
+                       remedy::give_up);
+  return parsed;
+}
+
+void mlflow_sender::refuse(std::string_view endpoint, http_answer const& answer) const {
+  auto const status = answer.status;
+  if (status == 408 || status == 429 || status >= 500)
+    throw send_failure(parallel::concat(uri_, " answers with status ", status), remedy::wait);
+  if (status == 401 || status == 403)
+    throw send_failure(
+        parallel::concat(uri_, " refuses the credentials (status ", status,
+                         "); set $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USERNAME and "
+                         "$MLFLOW_TRACKING_PASSWORD"),
+        remedy::give_up);
+  auto const parsed = json::parse(answer.body, nullptr, false);
+  auto const reason =
+      parsed.is_object() && parsed.contains("message") && parsed["message"].is_string()
+          ? ": " + shown_text(parsed["message"].get<std::string>().substr(0, 200))
+          : std::string();
+  throw send_failure(
+      parallel::concat(
+          uri_, " refuses ", endpoint, " (status ", status, ")", reason,
+          status >= 300 && status < 400 ? "; give the address that it redirects to" : ""),
+      remedy::give_up);
+}
+
+std::string mlflow_sender::experiment_id(std::string const& name,
+                                         cancellation const& is_cancelled) const {
+  auto const query = "experiments/get-by-name?experiment_name=" + percent_encoded(name);
+  auto const found = ask("GET", query, nullptr, is_cancelled, true);
+  if (!found.is_null()) return found.at("experiment").at("experiment_id").get<std::string>();
+  auto const created = ask("POST", "experiments/create", {{"name", name}}, is_cancelled);
+  return created.at("experiment_id").get<std::string>();
+}
+
+void mlflow_sender::read_settings(json const& init) {
+  settings_ = init.at("settings");
+  uri_ = settings_.at("tracking_uri").get<std::string>();
+  if (!is_server_address(uri_))
+    throw send_failure("the journal names no server's address", remedy::give_up);
+  while (uri_.ends_with('/')) uri_.pop_back();
+}
+
+void mlflow_sender::adopt(std::string_view first) try {
+  read_settings(parsed_line(first));
+} catch (json::exception const&) {
+  throw send_failure("the journal does not begin with a line of type init", remedy::give_up);
+}
+
+void mlflow_sender::begin(json const& init, cancellation const& is_cancelled) {
+  read_settings(init);
+  auto const time = init.at("time");
+  auto const run_name = settings_.at("run_name").get<std::string>();
+  if (!run_id_.empty()) {
+    static_cast<void>(
+        ask("POST", "runs/update", {{"run_id", run_id_}, {"status", "RUNNING"}}, is_cancelled));
+  } else {
+    json tags = json::array({{{"key", "composer_run_name"}, {"value", run_name}},
+                             {{"key", "parallellm_run"}, {"value", init.at("run")}}});
+    for (auto const& [name, text] : settings_.at("tags").items())
+      tags.push_back({{"key", mlflow_name(name, limits_.name_bytes)},
+                      {"value", shortened(text.get<std::string>(), limits_.tag_bytes)}});
+    auto const experiment = settings_.at("experiment_name").get<std::string>();
+    auto const created = ask("POST", "runs/create",
+                             {{"experiment_id", experiment_id(experiment, is_cancelled)},
+                              {"run_name", run_name},
+                              {"start_time", time},
+                              {"tags", tags}},
+                             is_cancelled);
+    run_id_ = created.at("run").at("info").at("run_id").get<std::string>();
+    keep_position(0);
+  }
+  if (!init.at("resumed").get<bool>()) log_params(init.at("config"), is_cancelled);
+  note(parallel::concat("run ", run_id_, " at ", uri_));
+}
+
+void mlflow_sender::log_params(json const& config, cancellation const& is_cancelled) const {
+  std::vector<json> params;
+  for (auto const& [name, text] : config.items())
+    if (!matches_any(name, settings_.at("ignore_hyperparameters")))
+      params.push_back({{"key", mlflow_name(name, limits_.name_bytes)},
+                        {"value", shortened(text.get<std::string>(), limits_.param_bytes)}});
+  for (auto& list : split_list(std::move(params), limits_.params, limits_.bytes))
+    static_cast<void>(ask("POST", "runs/log-batch",
+                          {{"run_id", run_id_}, {"params", std::move(list)}}, is_cancelled));
+}
+
+void mlflow_sender::add_metrics(json const& line, std::vector<json>& metrics) {
+  auto const& renamed = settings_.at("rename_metrics");
+  for (auto const& [name, value] : line.at("values").items()) {
+    if (matches_any(name, settings_.at("ignore_metrics"))) continue;
+    auto const wanted = renamed.contains(name) ? renamed.at(name).get<std::string>() : name;
+    auto const key = mlflow_name(wanted, limits_.name_bytes);
+    metrics.push_back({{"key", key},
+                       {"value", value},
+                       {"timestamp", line.at("time")},
+                       {"step", line.at("step")}});
+  }
+}
+
+void mlflow_sender::end(json const& line, cancellation const& is_cancelled) const {
+  bool const has_succeeded = line.at("status") == "finished";
+  static_cast<void>(ask("POST", "runs/update",
+                        {{"run_id", run_id_},
+                         {"status", has_succeeded ? "FINISHED" : "FAILED"},
+                         {"end_time", line.at("time")}},
+                        is_cancelled));
+}
+
+std::size_t mlflow_sender::send(std::string_view lines, cancellation const& is_cancelled) try {
+  std::size_t bytes = 0;
+  std::vector<json> metrics;
+  for (auto rest = lines; !rest.empty(); rest.remove_prefix(first_line(rest).size())) {
+    auto const text = first_line(rest);
+    auto const line = parsed_line(text);
+    auto const type = line.at("type").get<std::string>();
+    if (type != "log" && bytes > 0) break;
+    if (type == "init") {
+      begin(line, is_cancelled);
+      return text.size();
+    }
+    if (uri_.empty() || run_id_.empty())
+      throw send_failure("the journal does not begin with a line of type init", remedy::give_up);
+    if (type != "log") {
+      if (type == "finish" && text.size() == lines.size()) end(line, is_cancelled);
+      return text.size();
+    }
+    auto const count = metrics.size();
+    add_metrics(line, metrics);
+    if (bytes > 0 && metrics.size() > limits_.metrics) {
+      metrics.resize(count);
+      break;
+    }
+    bytes += text.size();
+  }
+  for (auto& list : split_list(std::move(metrics), limits_.metrics, limits_.bytes))
+    static_cast<void>(ask("POST", "runs/log-batch",
+                          {{"run_id", run_id_}, {"metrics", std::move(list)}}, is_cancelled));
+  return bytes;
+} catch (json::exception const&) {
+  throw send_failure("the journal, or an answer of the server, lacks a value", remedy::give_up);
+}
+
+void mlflow_sender::complete(cancellation const& /*is_cancelled*/) {
+  keep_position(0);  // of the next journal
+}
+
+}  // namespace mpt::trackers

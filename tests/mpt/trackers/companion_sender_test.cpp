@@ -1,0 +1,163 @@
+// The way to a Python client: with a client of our own, of which Python's is the interpreter.
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <mpt/trackers/companion_sender.hpp>
+#include <mpt/trackers/line_protocol.hpp>
+#include <parallel/support/files.hpp>
+
+namespace companion_sender_test {
+
+using mpt::trackers::companion_sender;
+using mpt::trackers::send_failure;
+
+bool is_not_cancelled() { return false; }
+
+/// A folder with a module `wandb` that writes its calls into `calls`. Empty where there is no
+/// Python.
+struct client_folder {
+  client_folder() {
+    has_python = std::system(
+                     "python3 -c 'import sys; sys.exit(sys.version_info < (3, 8))' "
+                     "2> /dev/null") == 0;
+    std::filesystem::create_directories(folder / "wandb");
+    test::write_all(folder / "wandb" / "__init__.py", R"(
+import json, os
+FILE = os.environ["CALLS"]
+def write(*call):
+    with open(FILE, "a") as out:
+        print(json.dumps(call), file=out)
+class Settings(dict):
+    def __init__(self, **values): super().__init__(values)
+class Table:
+    def __init__(self, columns, data): self.rows = [columns] + data
+class Run:
+    offline, dir, url = True, "/w/offline-run-1/files", None
+    def __init__(self, id): self.id = id
+    def finish(self, exit_code): write("finish", exit_code)
+def init(settings, config, **values):
+    write("init", config, values, settings)
+    print("what clients print is no answer")
+    return Run(values["id"])
+def log(values, step):
+    if "die" in values: os.kill(os.getpid(), 9)
+    if "raise" in values: raise ValueError("no\nway")
+    write("log", step, {n: v.rows if isinstance(v, Table) else repr(v) for n, v in values.items()})
+)");
+  }
+  [[nodiscard]] std::vector<std::string> words() const {
+    return {"env",
+            "PYTHONPATH=" + folder.path().string(),
+            "CALLS=" + (folder / "calls").string(),
+            "PYTHONDONTWRITEBYTECODE=1",
+            "python3",
+            "-c",
+            std::string(mpt::trackers::companion_script)};
+  }
+  [[nodiscard]] std::vector<nlohmann::json> calls() const {
+    std::vector<nlohmann::json> found;
+    std::istringstream lines(test::read_all(folder / "calls"));
+    for (std::string line; std::getline(lines, line);) found.push_back(nlohmann::json::parse(line));
+    return found;
+  }
+
+  test::temporary_folder folder;
+  bool has_python = false;
+};
+
+std::string init() {
+  return mpt::trackers::init_line({.project = "p", .name = "n", .tags = {"t"}}, {.key = "abc"},
+                                  {{"model.d_model", "48"}, {"seed", "17"}}) +
+         "\n";
+}
+std::string batch(std::int64_t step, nlohmann::ordered_json const& record) {
+  return mpt::trackers::log_line(step, 0, record) + "\n";
+}
+
+TEST_CASE("companion: W&B's client is called with the run's settings, numbers and samples") {
+  client_folder const client;
+  if (!client.has_python) return;
+  companion_sender sender(client.words(), client.folder / "log");
+  auto const lines = init() + batch(1, {{"loss", 0.1}, {"unit", "hours"}, {"nan", std::nan("")}}) +
+                     batch(2, {{"loss", 2}, {"generations/0", "a b"}}) + init() +
+                     mpt::trackers::finish_line(true, 1) + "\n";
+  CHECK(sender.send(lines, is_not_cancelled) == lines.size());
+  sender.complete(is_not_cancelled);
+  using nlohmann::json;
+  auto const calls = client.calls();
+  REQUIRE(calls.size() == 4);
+  CHECK(calls[0][1] == json{{"model", {{"d_model", 48}}}, {"seed", 17}});
+  CHECK(calls[0][2] ==
+        json{{"project", "p"}, {"name", "n"}, {"tags", {"t"}}, {"id", "abc"}, {"resume", "allow"}});
+  CHECK(calls[1] == json{"log", 1, {{"loss", "0.1"}, {"unit", "'hours'"}, {"nan", "nan"}}});
+  CHECK(calls[2] ==
+        json{"log",
+             2,
+             {{"loss", "2"},
+              {"generations", {{"step", "name", "text"}, {2, "generations/0", "a b"}}}}});
+  CHECK(calls[3] == json{"finish", 0});
+  auto const notes = sender.take_notes();
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0] == "run abc in /w/offline-run-1; send it: wandb sync /w/offline-run-1");
+}
+
+TEST_CASE("companion: a run whose program is gone ends as failed") {
+  client_folder const client;
+  if (!client.has_python) return;
+  mpt::trackers::companion_process process(client.words(), client.folder / "log");
+  CHECK(process.write(init() + batch(1, {{"loss", 1}}), is_not_cancelled));
+  process.close_input();
+  while (process.read_line(std::chrono::seconds(60), is_not_cancelled)) {
+  }
+  CHECK(client.calls().back() == nlohmann::json{"finish", 1});
+}
+
+TEST_CASE("companion: a client that dies or raises is started again, with all lines") {
+  client_folder const client;
+  if (!client.has_python) return;
+  for (std::string const fault : {"die", "raise"}) {
+    companion_sender sender(client.words(), client.folder / "log");
+    auto const lines = init() + batch(1, {{fault, 1}});
+    std::string message;
+    try {
+      for (int i = 0; i < 1000; ++i) static_cast<void>(sender.send(lines, is_not_cancelled));
+    } catch (send_failure const& failure) {
+      CHECK(failure.next() == send_failure::remedy::restart);
+      message = failure.what();
+    }
+    CHECK_MESSAGE(test::contains(message, fault == "die" ? "its client's process "
+                                                         : "failed (ValueError: no\nway"),
+                  message);
+    sender.restart();
+    CHECK(sender.send(init(), is_not_cancelled) > 0);
+    sender.complete(is_not_cancelled);
+    CHECK(client.calls().back() == nlohmann::json{"finish", 1});
+  }
+}
+
+TEST_CASE("companion: a missing client is refused with the line that installs it") {
+  client_folder const client;
+  if (!client.has_python) return;
+  auto words = client.words();
+  words[1] = "PYTHONPATH=";
+  companion_sender sender(words, client.folder / "log");
+  auto const lines =
+      mpt::trackers::init_line({.module = "no_such_client"}, {.key = "abc"}, {}) + "\n";
+  std::string message;
+  try {
+    static_cast<void>(sender.send(lines, is_not_cancelled));
+    sender.complete(is_not_cancelled);
+  } catch (send_failure const& failure) {
+    CHECK(failure.next() == send_failure::remedy::give_up);
+    message = failure.what();
+  }
+  CHECK(test::contains(message, "the Python package no_such_client is missing for "));
+  CHECK(test::contains(message, "install it: python3 -m pip install no_such_client"));
+}
+
+}  // namespace companion_sender_test

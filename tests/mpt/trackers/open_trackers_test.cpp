@@ -1,0 +1,171 @@
+// What trackers a configuration opens, what they need, and what becomes of a run's journal.
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/trackers/open_trackers.hpp>
+#include <parallel/support/files.hpp>
+
+namespace open_trackers_test {
+
+namespace trackers = mpt::trackers;
+using trackers::http_answer;
+using trackers::http_request;
+
+/// A server that answers to everything, or to nothing.
+struct server_double {
+  trackers::http_client client() {
+    return [this](http_request const& request, auto const&) -> http_answer {
+      std::scoped_lock const guard(lock);
+      if (is_away) throw trackers::no_answer("refused");
+      requests.push_back(request.url.substr(request.url.rfind("mlflow/")) + request.body);
+      return {200, R"({"experiment": {"experiment_id": "3"}, "run": {"info": {"run_id": "r1"}}})"};
+    };
+  }
+  bool has(std::string const& text) {
+    std::scoped_lock const guard(lock);
+    for (auto const& request : requests)
+      if (test::contains(request, text)) return true;
+    return false;
+  }
+
+  std::mutex lock;
+  bool is_away = false;
+  std::vector<std::string> requests;
+};
+
+mpt::train_config config_of(std::filesystem::path const& folder) {
+  mpt::train_config config;
+  config.run_name = "test";
+  config.checkpoint.save_folder = folder;
+  config.logging.loggers.mlflow = mpt::mlflow_config{
+      .tracking_uri = "http://h:1", .experiment_name = "e", .run_name = "r", .buffer_seconds = 0};
+  return config;
+}
+
+std::vector<std::filesystem::path> journals(std::filesystem::path const& folder) {
+  std::vector<std::filesystem::path> found;
+  for (auto const& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".jsonl") found.push_back(entry.path());
+  return found;
+}
+
+TEST_CASE("trackers: what they need is named before a run begins") {
+  mpt::loggers_config loggers;
+  loggers.mlflow.emplace();
+  auto const problem_of = [&](trackers::http_client const& client) {
+    return test::message_of([&] { static_cast<void>(trackers::checked_loggers(loggers, client)); });
+  };
+  server_double server;
+  CHECK(test::contains(problem_of({}), "apt-get install libcurl4-openssl-dev"));
+  ::unsetenv("MLFLOW_TRACKING_URI");
+  CHECK(test::contains(problem_of(server.client()),
+                       "neither tracking_uri nor $MLFLOW_TRACKING_URI names a server"));
+  ::setenv("MLFLOW_TRACKING_URI", "http://me:secret@h:1", 1);
+  CHECK(test::contains(problem_of(server.client()), "without a name or password"));
+  CHECK(!test::contains(problem_of(server.client()), "secret"));
+  ::setenv("MLFLOW_TRACKING_URI", "https://h:1", 1);
+  auto const complete = trackers::checked_loggers(loggers, server.client());
+  CHECK(complete.mlflow->tracking_uri == "https://h:1");
+  CHECK(complete.mlflow->experiment_name == "my-mlflow-experiment");
+  ::unsetenv("MLFLOW_TRACKING_URI");
+  loggers.mlflow.reset();
+  loggers.python_trackers.push_back({.python = "/no/such/python3"});
+  CHECK(
+      test::contains(problem_of({}), "loggers.wandb: cannot start /no/such/python3: No such file"));
+  CHECK(test::contains(problem_of({}), "python3 -m pip install wandb"));
+  loggers.python_trackers[0].python = "false";
+  CHECK(test::contains(problem_of({}),
+                       "loggers.wandb: false ended with status 1; it must be Python"));
+}
+
+TEST_CASE("trackers: a run goes to its server and leaves no journal") {
+  test::temporary_folder const folder;
+  server_double server;
+  auto const config = config_of(folder.path());
+  auto const open = trackers::make_tracker_opener(config, config.logging.loggers, server.client());
+  auto opened = open(1);
+  REQUIRE(opened.size() == 1);
+  opened[0]->log(1, {{"loss", 2.5}});
+  opened[0]->finish();
+  CHECK(server.has("runs/create"));
+  CHECK(server.has(R"("key":"loss")"));
+  CHECK(server.has(R"("status":"FINISHED")"));
+  CHECK(journals(folder / "trackers").empty());
+  CHECK(opened[0]->take_notes() == std::vector<std::string>{"mlflow: run r1 at http://h:1"});
+}
+
+TEST_CASE("trackers: what a dead server missed goes there with the resumed run, or by `track`") {
+  test::temporary_folder const folder;
+  server_double server;
+  server.is_away = true;
+  auto const config = config_of(folder.path());
+  auto const open = trackers::make_tracker_opener(config, config.logging.loggers, server.client());
+  {
+    auto opened = open(1);
+    opened[0]->log(1, {{"first", 1}});
+  }
+  REQUIRE(journals(folder / "trackers").size() == 1);
+  server.is_away = false;
+  {
+    auto opened = open(2);  // resumed
+    opened[0]->log(2, {{"second", 2}});
+    opened[0]->finish();
+  }
+  CHECK(server.has(R"("key":"first")"));
+  CHECK(server.has(R"("key":"second")"));
+  CHECK(journals(folder / "trackers").empty());
+
+  server.is_away = true;
+  {
+    auto opened = open(3);
+    opened[0]->log(3, {{"third", 3}});
+  }
+  server.is_away = false;
+  auto const rest = journals(folder / "trackers");
+  REQUIRE(rest.size() == 1);
+  {
+    auto opened = open(1);  // a new run in the same folder
+    auto const notes = opened[0]->take_notes();
+    REQUIRE(!notes.empty());
+    CHECK(notes[0] == "mlflow: metrics of an earlier run wait in " + rest[0].string() +
+                          "; send them: track " + rest[0].string());
+    opened[0]->finish();
+  }
+  std::vector<std::string> said;
+  CHECK(trackers::send_journal(rest[0], "python3", server.client(), std::chrono::seconds(20),
+                               [&](std::string const& text) { said.push_back(text); }));
+  CHECK(server.has(R"("key":"third")"));
+  CHECK(journals(folder / "trackers").empty());
+}
+
+TEST_CASE("track: a file that is no journal is refused and stays") {
+  test::temporary_folder const folder;
+  auto const problem_of = [&](std::string const& content) {
+    test::write_all(folder / "j", content);
+    auto const message = test::message_of([&] {
+      static_cast<void>(trackers::send_journal(folder / "j", "python3", {}, std::chrono::seconds(1),
+                                               [](auto const&) {}));
+    });
+    CHECK(test::read_all(folder / "j") == content);
+    return message;
+  };
+  CHECK(test::contains(problem_of("{\"loss\": 1}\n"), "is no journal of a tracker"));
+  CHECK(test::contains(problem_of("{\"type\": 3}\n"), "is no journal of a tracker"));
+  CHECK(test::contains(problem_of("metrics without a line end"), "is no journal of a tracker"));
+  CHECK(test::contains(problem_of(R"({"type":"init","protocol":1,"client":"x\u001b"})"
+                                  "\n"),
+                       "names a client that is not known here: x?"));
+  CHECK(test::contains(test::message_of([&] {
+                         static_cast<void>(trackers::send_journal(folder / "none", "python3", {},
+                                                                  std::chrono::seconds(1),
+                                                                  [](auto const&) {}));
+                       }),
+                       "no such file"));
+}
+
+}  // namespace open_trackers_test

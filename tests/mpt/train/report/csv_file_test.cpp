@@ -1,0 +1,80 @@
+// A table of metrics, read back by the reader of CSV files.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/finetune/csv_rows.hpp>
+#include <mpt/train/report/csv_file.hpp>
+#include <parallel/support/files.hpp>
+#include <support/file_size_limit.hpp>
+
+namespace csv_file_test {
+
+using nlohmann::json;
+
+std::vector<json> rows_of(std::filesystem::path const& path) {
+  mpt::finetune::csv_rows rows(path);
+  std::vector<json> found;
+  for (json row; rows.next(row);) found.push_back(row);
+  return found;
+}
+
+TEST_CASE("csv: a cell is quoted where it has to be") {
+  CHECK(mpt::csv_cell("0.5") == "0.5");
+  CHECK(mpt::csv_cell("a,b") == "\"a,b\"");
+  CHECK(mpt::csv_cell("say \"no\"\n") == "\"say \"\"no\"\"\n\"");
+}
+
+TEST_CASE("csv: records become rows, and new names columns that earlier rows leave blank") {
+  test::temporary_folder const folder;
+  auto const path = folder / "deep" / "m.csv";
+  {
+    mpt::csv_file table(path);
+    table.add({{"time/batch", 1}, {"loss", 0.1}});
+    table.add({{"time/batch", 1}, {"eval, c4", 2.5}, {"text", "a \"b\"\nc"}});
+    table.add({{"time/batch", 2}, {"loss", 1e-30}});
+    table.finish();
+  }
+  CHECK(test::read_all(path).starts_with("time/batch,loss,\"eval, c4\",text\r\n1,0.1,,\r\n"));
+  {
+    mpt::csv_file resumed(path);
+    resumed.add({{"loss", 3}, {"time/batch", 3}, {"late", 7}});
+  }
+  auto const row = [](char const* batch, char const* loss, char const* eval, char const* text,
+                      char const* late) {
+    return json{
+        {"time/batch", batch}, {"loss", loss}, {"eval, c4", eval}, {"text", text}, {"late", late}};
+  };
+  CHECK(rows_of(path) ==
+        std::vector<json>{row("1", "0.1", "", "", ""), row("1", "", "2.5", "a \"b\"\nc", ""),
+                          row("2", "1e-30", "", "", ""), row("3", "3", "", "", "7")});
+  CHECK(!std::filesystem::exists(folder / "deep" / "m.csv.tmp"));
+}
+
+TEST_CASE("csv: a file with something else stays as it is") {
+  test::temporary_folder const folder;
+  test::write_all(folder / "m.csv", "name,age\nx,1\n");
+  CHECK(test::contains(test::message_of([&] { mpt::csv_file const table(folder / "m.csv"); }),
+                       "holds something else than metrics; choose another loggers.csv.filename"));
+  CHECK(test::read_all(folder / "m.csv") == "name,age\nx,1\n");
+}
+
+TEST_CASE("csv: `finish` reports lost rows, also those of a table that could not be written anew") {
+  test::temporary_folder const folder;
+  auto const path = folder / "m.csv";
+  mpt::csv_file table(path);
+  table.add({{"time/batch", 1}, {"loss", 1}});
+  {
+    test::file_size_limit const few_bytes(24);
+    table.add({{"time/batch", 2}, {"late", 1}});
+    table.add({{"time/batch", 3}, {"loss", 12345678}});
+  }
+  table.add({{"time/batch", 4}, {"loss", 1}});
+  CHECK(test::contains(test::message_of([&] { table.finish(); }), "rows were lost"));
+  auto const rows = rows_of(path);
+  CHECK(rows.front() == json{{"time/batch", "1"}, {"loss", "1"}});
+  CHECK(rows.back() == json{{"time/batch", "4"}, {"loss", "1"}});
+}
+
+}  // namespace csv_file_test
