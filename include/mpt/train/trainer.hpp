@@ -121,12 +121,12 @@ class trainer {
     pace_.end();
     profile(true);
     last_checkpoint();
-    if (report_) report_->finish();
     peak_->finish(pace_.mean_padded_tokens_per_second() * utilisation_.flops_per_token, comm_,
                   host_);
     summary_.device_memory_bytes = max_over_ranks(peak_device_bytes(device_), comm_, host_);
     summary_.batches = batch_;
     pace_.summarize(summary_, utilisation_, *peak_, config_.global_train_batch_size);
+    if (report_) report_->finish();  // last, as no rank waits for rank 0 while a tracker is slow
     return summary_;
   }
 
