@@ -140,11 +140,11 @@ done
 all="loggers={mlflow: {tracking_uri: 'http://127.0.0.1:$port', flush_interval: 1},
   wandb: {project: p, python: '$python', tags: [a], init_kwargs: {mode: offline, dir: w}},
   tensorboard: {log_dir: events}, csv: {filename: real.csv}}"
-for fault in none killed; do
+for fault in calm dead; do
   rm -rf w events real.csv
-  "$programs/pretrain" small.yaml run_name=$fault save_folder=real-$fault metrics_file=$fault.jsonl max_duration=120ba \
+  "$programs/pretrain" small.yaml run_name=$fault save_folder=real-$fault metrics_file=$fault.jsonl max_duration=200ba \
     "${evaluated[@]}" "$all" > log 2>&1 & run=$!
-  if [[ $fault == killed ]]; then
+  if [[ $fault == dead ]]; then
     until grep -q 'wandb: run' log; do sleep 0.1; kill -0 $run 2> /dev/null || break; done
     pkill -9 -P $run -f 'def serve' || echo "note: the client was over before it was killed"
     first=$(ls -d w/wandb/offline-run-*)
@@ -154,7 +154,7 @@ for fault in none killed; do
   check $fault.jsonl mlflow "http://127.0.0.1:$port@$fault"
   check $fault.jsonl tensorboard events/$fault
   check $fault.jsonl csv real.csv
-  if [[ $fault == killed ]] && (($(ls -d w/wandb/offline-run-* | wc -l) > 1)); then
+  if [[ $fault == dead ]] && (($(ls -d w/wandb/offline-run-* | wc -l) > 1)); then
     rm -rf "$first"  # what the client wrote before it was killed is in the other one too
     says "wandb: its client's process .*; it is started again"
   fi

@@ -24,28 +24,28 @@ struct logged_setting {
 struct python_tracker_config {
   std::string module = "wandb";    ///< the Python module
   std::string python = "python3";  ///< the interpreter that has the module
-  std::string project, entity, group;
-  std::string name;  ///< of the run
-  std::vector<std::string> tags;
-  std::string id;    ///< of a run to go on with; blank: a new one, or that of the resumed run
-  std::string mode;  ///< online, offline or disabled
-  std::string dir;   ///< folder of the client's files
-  std::string job_type, notes;
-  std::string resume;  ///< allow, must, never or auto
+  std::string project = {}, entity = {}, group = {};
+  std::string name = {};  ///< of the run
+  std::vector<std::string> tags = {};
+  std::string id = {};    ///< of a run to go on with; blank: a new one, or that of the resumed run
+  std::string mode = {};  ///< online, offline or disabled
+  std::string dir = {};   ///< folder of the client's files
+  std::string job_type = {}, notes = {};
+  std::string resume = {};  ///< allow, must, never or auto
 
   friend bool operator==(python_tracker_config const&, python_tracker_config const&) = default;
 };
 
 /// An MLflow tracking server, reached by its REST interface.
 struct mlflow_config {
-  std::string tracking_uri;     ///< blank: $MLFLOW_TRACKING_URI
-  std::string experiment_name;  ///< blank: $MLFLOW_EXPERIMENT_NAME, or Composer's default
-  std::string run_name;
-  std::string run_group;  ///< becomes the tag run_group
-  std::vector<std::pair<std::string, std::string>> tags;
-  std::vector<std::string> ignore_metrics;          ///< patterns of names with * and ?
-  std::vector<std::string> ignore_hyperparameters;  ///< likewise
-  std::vector<std::pair<std::string, std::string>> rename_metrics;
+  std::string tracking_uri = {};     ///< blank: $MLFLOW_TRACKING_URI
+  std::string experiment_name = {};  ///< blank: $MLFLOW_EXPERIMENT_NAME, or Composer's default
+  std::string run_name = {};
+  std::string run_group = {};  ///< becomes the tag run_group
+  std::vector<std::pair<std::string, std::string>> tags = {};
+  std::vector<std::string> ignore_metrics = {};          ///< patterns of names with * and ?
+  std::vector<std::string> ignore_hyperparameters = {};  ///< likewise
+  std::vector<std::pair<std::string, std::string>> rename_metrics = {};
   double buffer_seconds = 10;  ///< the longest time between two requests with metrics
 
   friend bool operator==(mlflow_config const&, mlflow_config const&) = default;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include <parallel/core/error.hpp>
 
@@ -11,7 +12,7 @@ namespace mpt::trackers {
 struct http_request {
   std::string method;  ///< GET, POST or PATCH
   std::string url;
-  std::string body;  ///< JSON; of a GET empty
+  std::string body = {};  ///< JSON; of a GET empty
 };
 
 struct http_answer {

@@ -122,13 +122,13 @@ class trainer {
     pace_.end();
     profile(true);
     last_checkpoint();
-    if (report_) report_->finish();
     peak_->finish(pace_.mean_padded_tokens_per_second() * utilisation_.flops_per_token, comm_,
                   host_);
     summary_.device_memory_by_rank = values_by_rank(peak_device_bytes(device_), comm_, host_);
     summary_.device_memory_bytes = std::ranges::max(summary_.device_memory_by_rank);
     summary_.batches = batch_;
     pace_.summarize(summary_, utilisation_, *peak_, config_.global_train_batch_size);
+    if (report_) report_->finish();  // last, as no rank waits for rank 0 while a tracker is slow
     return summary_;
   }
 

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/loggers.hpp>
-#include <mpt/yaml/document.hpp>
+#include <mpt/yaml/yaml.hpp>
 #include <parallel/support/files.hpp>
 
 namespace loggers_test {
