@@ -30,7 +30,7 @@ assert [e["event"] for e in events if e["event"] != "note"] == ["start", "train"
 start, end = events[0], events[-1]
 assert start["configuration"]["run_name"] == "one" and start["configuration"]["optimizer.lr"] == "1.0e-3"
 assert start["program"] == "pretrain" and start["ranks"] == 1 and sum(start["memory_plan"].values()) > 0
-assert any(e["event"] == "note" and e["batch"] in (19, 20) and "generated at 20 ba" in e["text"] for e in events)
+assert any(e["event"] == "note" and e["batch"] == 20 and "generated at 20 ba" in e["text"] for e in events)
 parts = end["training_seconds"] + end["evaluation_seconds"] + end["saving_seconds"]
 assert 0 < parts < end["wall_clock_seconds"] and end["evaluation_seconds"] == summary["evaluation_seconds"] > 0
 metrics = [json.loads(line) for line in open("one/metrics.jsonl")]
