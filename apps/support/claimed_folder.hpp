@@ -18,6 +18,7 @@
 
 #include <fmt/format.h>
 #include <mpt/config/train.hpp>
+#include <mpt/log/run_journal.hpp>
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/train/run_training.hpp>
 #include <parallel/checkpoint/claim_file.hpp>
@@ -50,7 +51,7 @@ inline void require_writable(std::filesystem::path const& folder) {
 
 /// Fails if a folder in save_folder has the name of a link or file that the run writes there.
 inline void require_names_for_saves(mpt::train_config const& config) {
-  std::vector<std::string_view> names{"latest", "summary.json"};
+  std::vector<std::string_view> names{"latest", "summary.json", mpt::journal_name};
   if (!config.eval_loaders.empty()) names.emplace_back("best");
   if (!config.checkpoint.local_save_folder.empty())
     names.push_back(parallel::checkpoint::local_pointer_name);

@@ -111,7 +111,7 @@ refused 'holds something else than metrics' pretrain small.yaml max_duration=1ba
 cmp small.yaml kept.yaml || fail "metrics were written into a configuration"
 refused 'cannot be written' pretrain small.yaml max_duration=1ba metrics_file=hf
 expected=6 refused 'lines were lost' pretrain small.yaml max_duration=1ba metrics_file=/dev/full
-for name in latest summary.json best; do
+for name in latest summary.json run.jsonl best; do
   mkdir -p taken/$name
   refused "taken/$name: is a folder, but saving puts a " pretrain small.yaml save_folder=taken eval_interval=1ba \
     'eval_loader={name: text, dataset: {local: data}}'

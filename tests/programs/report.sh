@@ -30,7 +30,7 @@ assert [e["event"] for e in events if e["event"] != "note"] == ["start", "train"
 start, end = events[0], events[-1]
 assert start["configuration"]["run_name"] == "one" and start["configuration"]["optimizer.lr"] == "1.0e-3"
 assert start["program"] == "pretrain" and start["ranks"] == 1 and sum(start["memory_plan"].values()) > 0
-assert any(e["event"] == "note" and e["batch"] in (19, 20) and "generated at 20 ba" in e["text"] for e in events)
+assert any(e["event"] == "note" and e["batch"] == 20 and "generated at 20 ba" in e["text"] for e in events)
 parts = end["training_seconds"] + end["evaluation_seconds"] + end["saving_seconds"]
 assert 0 < parts < end["wall_clock_seconds"] and end["evaluation_seconds"] == summary["evaluation_seconds"] > 0
 metrics = [json.loads(line) for line in open("one/metrics.jsonl")]
@@ -119,6 +119,40 @@ refused 'data: there is no run here: expected run.jsonl' data --out no.html
 refused 'nowhere: there is no such folder or file' nowhere --out no.html
 refused 'one/metrics.jsonl is what is read' one --out one/metrics.jsonl
 refused 'ckpt is a folder' one --out one/ckpt
+refused '--out FILE or --serve PORT is required' one
 [[ ! -e no.html ]] || fail "a page of nothing"
 [[ $("$programs/report" one --out - 2> /dev/null | head -c 15) == '<!doctype html>' ]] || fail "standard output"
 echo "damaged files are named and the rest is shown; where there is no run there is no page"
+
+"$programs/report" one --serve 0 > address 2> log &
+server=$!
+for ((i = 0; i < 200; ++i)); do [[ -s address ]] && break; sleep 0.05; done
+python3 - "$(cat address)" << 'PYTHON' || { kill $server; fail "the page is served otherwise"; }
+import json, re, socket, sys, urllib.error, urllib.request
+address = sys.argv[1]
+host, port, token = re.fullmatch(r"http://(127\.0\.0\.1):(\d+)/\?token=([0-9a-f]{32})", address).groups()
+def status(url, **options):
+    try:
+        return urllib.request.urlopen(urllib.request.Request(url, **options), timeout=20).status
+    except urllib.error.HTTPError as problem:
+        return problem.code
+answer = urllib.request.urlopen(address, timeout=20)
+page = answer.read().decode()
+assert "<h1>one</h1>" in page and answer.headers["Cache-Control"] == "no-store" and answer.headers["Refresh"] == "15"
+base = f"http://{host}:{port}/"
+wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
+for url in (base, base + "?token=", base + "?token=" + wrong, base + "?token=" + token[:-1], address + "0", base + "x?token=" + token):
+    assert status(url) == 403, url
+assert status(address, data=b"x") == 405
+listening = [line.split() for line in open("/proc/net/tcp") if line.split()[1].endswith(f":{int(port):04X}") and line.split()[3] == "0A"]
+assert [line[1] for line in listening] == [f"0100007F:{int(port):04X}"], "listens elsewhere than on the loopback"
+slow = socket.create_connection((host, int(port)))  # says nothing, and holds nobody up for long
+with open("one/metrics.jsonl", "a") as file:
+    file.write(json.dumps({"time/batch": 41, "time/train_seconds": 1e3, "loss/train/total": 0.4242}) + "\n")
+assert "0.4242" in urllib.request.urlopen(address, timeout=20).read().decode(), "what the run wrote since is not shown"
+PYTHON
+port=$(sed 's/.*1:\([0-9]*\).*/\1/' address)
+refused "cannot listen at 127.0.0.1, port $port" one --serve "$port"
+kill $server
+wait $server 2> /dev/null || true
+echo "a page is served to who has the token, on the loopback alone, with what the run has written since"

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""report_browser.py PAGE... [--screenshots FOLDER]: opens each page in a headless Chromium, without a network, and
+"""report_browser.py PAGE... [--screenshots FOLDER] [--address URL]: opens each page in a headless Chromium, without a network, and
 checks what a reader meets: no error on the console, nothing fetched, painted within a second, every chart drawn, both
 colour schemes readable, no sideways scrolling on a telephone, and all of it reachable by keyboard. The browser is driven
-by its DevTools protocol over a pipe. 77: there is no browser here."""
+by its DevTools protocol over a pipe. Of the page at URL, which `report --serve` shows, what was chosen must outlive a
+reload. 77: there is no browser here."""
 import argparse
 import base64
 import json
@@ -76,9 +77,12 @@ class Browser:
         self.events.clear()
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Page.navigate", url=page.resolve().as_uri())
+        self.navigate(page.resolve().as_uri())
+
+    def navigate(self, address):
+        self.call("Page.navigate", url=address)
         end = time.monotonic() + 60
-        while not self.value("document.readyState === 'complete' && location.protocol === 'file:' && "
+        while not self.value("document.readyState === 'complete' && location.protocol !== 'about:' && "
                              "performance.getEntriesByName('first-contentful-paint').length && (document.documentElement.dataset.drawn || !document.getElementById('data'))"):
             if time.monotonic() > end:
                 raise RuntimeError("the page is not drawn after a minute")
@@ -113,7 +117,7 @@ def complaints(events):
             yield "console: " + json.dumps(detail["args"])[:500]
         elif method == "Log.entryAdded" and detail["entry"]["level"] in ("error", "warning"):
             yield "log: " + detail["entry"]["text"][:500]
-        elif method == "Network.requestWillBeSent" and not detail["request"]["url"].startswith(("file:", "data:", "about:")):
+        elif method == "Network.requestWillBeSent" and not detail["request"]["url"].startswith(("file:", "data:", "about:", "http://127.0.0.1:")):
             yield "fetched: " + detail["request"]["url"][:200]
 
 
@@ -215,10 +219,28 @@ def check(browser, page, screenshots):
     print(f"{page.name}: {charts} charts, {page.stat().st_size // 1000} KB, first paint after {min(paints):.0f} ms")
 
 
+def check_served(browser, address):
+    browser.events.clear()
+    browser.navigate(address)
+    browser.value("document.querySelector('input[value=tokens]').click()")
+    browser.value("document.querySelector('input[name=logarithm]').click()")
+    browser.value("document.querySelector('input[name=run]').click()")
+    browser.call("Page.navigate", url="about:blank")
+    browser.navigate(address)
+    chosen = browser.value("['input[value=tokens]', 'input[name=logarithm]', 'input[name=run]']"
+                           ".map((name) => document.querySelector(name).checked)")
+    assert chosen == [True, True, False], f"after a reload: {chosen}"
+    assert browser.value("document.getElementById('legend-rate').children.length") == 2
+    found = list(complaints(browser.events))
+    assert not found, "\n".join(found)
+    print("served: what was chosen outlives a reload")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pages", nargs="+", type=pathlib.Path)
     parser.add_argument("--screenshots", type=pathlib.Path)
+    parser.add_argument("--address")
     args = parser.parse_args()
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
@@ -231,6 +253,9 @@ def main():
         try:
             for page in args.pages:
                 check(browser, page, args.screenshots)
+            page = args.address
+            if page:
+                check_served(browser, page)
         except AssertionError as problem:
             print(f"FAILED: {page}: {problem}", file=sys.stderr)
             return 1

@@ -84,5 +84,12 @@ if data:
     assert peaks == [25000, 37500], f"the peaks are lost: {peaks}"
     assert 10000 in training["x"] and training["y"][training["x"].index(10000)] is None, "a loss that is not finite"
 PYTHON
+served=()
+if grep -q 'id="data"' three.html; then
+  "$programs/report" a b c --serve 0 > address 2> log &
+  trap 'kill $!' EXIT
+  for ((i = 0; i < 200; ++i)); do [[ -s address ]] && break; sleep 0.05; done
+  served=(--address "$(cat address)")
+fi
 # shellcheck disable=SC2086
-python3 "$driver" long.html a.html three.html bare.html $screenshots
+python3 "$driver" long.html a.html three.html bare.html $screenshots "${served[@]}"

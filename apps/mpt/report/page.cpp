@@ -39,6 +39,12 @@ std::string navigation(std::string_view body) {
   return out + "</nav>";
 }
 
+/// A falling curve.
+constexpr std::string_view icon =
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect "
+    "width='16' height='16' rx='4' fill='%233565d8'/%3E%3Cpath d='M3 3c1 6 4 8 10 9' fill='none' "
+    "stroke='white' stroke-width='2' stroke-linecap='round'/%3E%3C/svg%3E";
+
 /// Nothing that the page holds may be fetched from a network, or sent there.
 constexpr std::string_view policy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
@@ -64,9 +70,9 @@ std::string page_of(std::vector<run_record> const& runs, std::string const& titl
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"{}\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n<title>{}</title>\n<style>\n",
-      policy, escape(name));
+      icon, policy, escape(name));
   out.append(detail::chart_library_styles).append("\n").append(detail::page_styles);
   out += fmt::format(
       "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">To the content</a>\n<header>"

@@ -188,6 +188,7 @@ function deselect() {
 function zoomTo(range) {
   zoom = range;
   for (const chart of charts) chart.graph.updateOptions({dateWindow: range});
+  remember();
 }
 function redraw() {
   for (const chart of charts) {
@@ -250,8 +251,28 @@ function press(chart, event) {
   action();
 }
 
+// ---- what is chosen outlives a reload, as of the page of a run that still trains
+function remember() {
+  const chosen = [...toolbar.elements].map((input) => [input.name, input.value, input.checked]);
+  try { sessionStorage.setItem("view", JSON.stringify({zoom, chosen})); } catch { /* no storage here */ }
+}
+function recall() {
+  try {
+    const view = JSON.parse(sessionStorage.getItem("view"));
+    if (!view) return;
+    zoom = view.zoom;
+    for (const [name, value, checked] of view.chosen)
+      for (const input of toolbar.elements) {
+        if (input.name !== name || !name) continue;
+        if (input.type === "range") input.value = value;
+        else if (input.value === value) input.checked = checked;
+      }
+  } catch { /* no storage here */ }
+}
+
 // ---- set-up: the page is painted before its charts are drawn, and answers while they are
 toolbar.hidden = false;
+if (location.protocol === "http:") recall();
 for (const axis of ["tokens", "hours"])
   if (data.runs.some((run) => run[axis].x.length === 0))
     toolbar.querySelector(`input[value=${axis}]`).disabled = true;
@@ -259,6 +280,7 @@ toolbar.addEventListener("submit", (event) => event.preventDefault());
 toolbar.addEventListener("input", (event) => {
   if (event.target.name === "axis") zoom = null;
   redraw();
+  remember();
 });
 element("whole").addEventListener("click", () => zoomTo(null));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);

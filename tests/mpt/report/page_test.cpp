@@ -68,7 +68,8 @@ TEST_CASE("report page: every chart has a table, and nothing comes from a networ
   CHECK(count(page, "</details></figure>") == 7);
   CHECK(page.find("default-src 'none'") != std::string::npos);
   CHECK(count(page, " src=\"") == 0);
-  CHECK(count(page, "<link") == 0);
+  CHECK(count(page, "<link") == 1);
+  CHECK(count(page, "<link rel=\"icon\" href=\"data:") == 1);
   CHECK((count(page, "class=\"chart\"") == 7) == mpt::report::has_charts());
   CHECK((page.find("apt-get install libjs-dygraphs") == std::string::npos) ==
         mpt::report::has_charts());

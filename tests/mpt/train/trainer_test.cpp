@@ -193,6 +193,7 @@ TEST_CASE_TEMPLATE("trainer: the loss falls, and every batch is reported", T, fl
     CHECK(record.at("memory/peak_allocated_mem") <= summary.device_memory_bytes / 1e9);
   }
   CHECK(summary.batches_here == 120);
+  CHECK(summary.device_memory_by_rank == std::vector{summary.device_memory_bytes});
   CHECK(summary.samples_per_second ==
         doctest::Approx(summary.tokens_per_second / length).epsilon(1e-9));
   CHECK(summary.peak_flops == 2e12);

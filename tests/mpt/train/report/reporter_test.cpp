@@ -117,6 +117,25 @@ TEST_CASE("reporter: every name of Composer's has its value in Composer's unit")
   CHECK(found.size() == composer_names.size() + added_names.size() + 2);  // and nothing else
 }
 
+TEST_CASE("reporter: the journal has where training begins, and notes with their batch") {
+  test::temporary_folder const folder;
+  mpt::train_config config;
+  config.checkpoint.save_folder = folder.path().string();
+  config.logging.progress_bar = config.logging.log_to_console = false;
+  mpt::reporter out(config, 4, 21);
+  out.note("rank 3 is slow", 25);
+  out.finish();
+  std::istringstream text(test::read_all(folder / mpt::journal_name));
+  std::vector<nlohmann::json> events;
+  for (std::string line; std::getline(text, line);) events.push_back(nlohmann::json::parse(line));
+  REQUIRE(events.size() == 2);
+  CHECK(events[0].at("event") == "train");
+  CHECK(events[0].at("batches") == 20);
+  CHECK(events[1].at("event") == "note");
+  CHECK(events[1].at("batch") == 25);
+  CHECK(events[1].at("text") == "rank 3 is slow");
+}
+
 TEST_CASE("reporter: times are in the units that callbacks ask for") {
   mpt::train_config config;
   config.callbacks.speed_time_unit = {"minutes", 60};
