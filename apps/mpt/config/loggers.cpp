@@ -49,7 +49,8 @@ void refuse_secrets(config_reader& reader, std::string_view variable) {
 [[nodiscard]] python_tracker_config read_python_tracker(config_reader reader,
                                                         std::string const& module,
                                                         std::string const& run_name) {
-  python_tracker_config tracker{.module = module};
+  python_tracker_config tracker;
+  tracker.module = module;
   refuse_secrets(reader, module == "wandb" ? "WANDB_API_KEY" : "HF_TOKEN");
   tracker.python = reader.get("python", tracker.python);
   tracker.project = read_text(reader, "project");
