@@ -23,6 +23,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Says what the page lacks where the library that draws charts was not there to be built in.
+void note_missing_charts() {
+  if (!mpt::report::has_charts())
+    mpt::console::say(
+        "note: the page has tables alone, since this program was built without the library that "
+        "draws charts: apt-get install libjs-dygraphs, and build again\n");
+}
+
 std::vector<mpt::report::run_record> read_runs(std::vector<fs::path> const& folders) {
   std::vector<mpt::report::run_record> runs;
   for (auto const& folder : folders) runs.push_back(mpt::report::read_run(folder));
@@ -43,6 +51,7 @@ void write_page(std::vector<fs::path> const& folders, fs::path const& out,
   }
   apps::check_report_file("--out", out, inputs);
   auto const page = page_of(runs, title);
+  note_missing_charts();
   if (out == "-") {
     bool const is_written =
         std::fwrite(page.data(), 1, page.size(), stdout) == page.size() && std::fflush(stdout) == 0;
@@ -74,6 +83,7 @@ void serve_page(std::vector<fs::path> const& folders, std::uint16_t port,
   auto state = state_of_files(runs);
   auto page = page_of(runs, title);
   apps::page_server server(port);
+  note_missing_charts();
   fmt::print("{}\n", server.address());
   std::fflush(stdout);
   server.answer(
@@ -115,10 +125,6 @@ int main(int argc, char** argv) {
       "  report runs/first --serve 8080");
   return apps::run(app, argc, argv, [&] {
     parallel::require(port || !out.empty(), "--out FILE or --serve PORT is required");
-    if (!mpt::report::has_charts())
-      mpt::console::say(
-          "note: the page has tables alone, since this program was built without the library that "
-          "draws charts: apt-get install libjs-dygraphs, and build again\n");
     if (port)
       serve_page(folders, *port, title);
     else

@@ -100,13 +100,13 @@ TEST_CASE("journal tracker: a destination that hangs holds up neither batches no
     CHECK(test::contains(notes[0], "x: it hangs; 999 records wait in "));
     CHECK(test::contains(notes[0], "; send them: track " + (folder / "j.jsonl").string()));
   }
-  auto const kept = test::read_all(folder / "j.jsonl");
-  CHECK(std::count(kept.begin(), kept.end(), '\n') == 1001);
+  auto const journal_text = test::read_all(folder / "j.jsonl");
+  CHECK(std::count(journal_text.begin(), journal_text.end(), '\n') == 1001);
 
   destination later;  // a later program sends it
   journal_tracker rest("x", folder / "j.jsonl", std::make_unique<fake_sender>(later), quick);
   CHECK(rest.send_rest(20s));
-  CHECK(later.received == kept);
+  CHECK(later.received == journal_text);
 }
 
 TEST_CASE("journal tracker: a server that is away for a while is told of once, and gets all") {

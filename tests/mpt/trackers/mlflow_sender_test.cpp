@@ -67,12 +67,12 @@ std::string batch(std::int64_t step, nlohmann::ordered_json const& record) {
 }
 
 struct sending {
-  explicit sending(fake_server& to)
-      : sender([&to](http_request const& request, auto const&) { return to(request); },
+  explicit sending(fake_server& server)
+      : sender([&server](http_request const& request, auto const&) { return server(request); },
                folder / "state.json", std::chrono::milliseconds(0)) {}
 
   /// Sends all of `lines`; returns the bytes that each call took.
-  std::vector<std::size_t> all(std::string_view lines) {
+  std::vector<std::size_t> send_all(std::string_view lines) {
     std::vector<std::size_t> steps;
     while (!lines.empty()) {
       steps.push_back(sender.send(lines, [] { return false; }));
@@ -83,7 +83,7 @@ struct sending {
   }
   send_failure::remedy failure_of(std::string const& lines) {
     try {
-      all(lines);
+      send_all(lines);
     } catch (send_failure const& failure) {
       message = failure.what();
       return failure.next();
@@ -126,12 +126,12 @@ TEST_CASE("MLflow: names are those that its server takes") {
 
 TEST_CASE("MLflow: a run is begun with its tags and parameters, followed and ended") {
   fake_server server;
-  sending to(server);
+  sending sent(server);
   std::vector<mpt::logged_setting> settings{{"variables.a", "1"}, {"long", std::string(7000, 'x')}};
   for (int i = 0; i < 150; ++i) settings.push_back({"model.a" + std::to_string(i), "v"});
-  to.all(init(false, settings) +
-         batch(1, {{"old", 2.5}, {"time/batch", 1}, {"text", "no number"}}) +
-         mpt::trackers::finish_line(true, 99) + "\n");
+  sent.send_all(init(false, settings) +
+                batch(1, {{"old", 2.5}, {"time/batch", 1}, {"text", "no number"}}) +
+                mpt::trackers::finish_line(true, 99) + "\n");
   CHECK(server.requests[0].url ==
         "http://h:1/api/2.0/mlflow/experiments/get-by-name?experiment_name=a%20b%2F%C3%BC");
   CHECK(server.bodies("experiments/create") == std::vector<json>{{{"name", "a b/\u00fc"}}});
@@ -156,21 +156,21 @@ TEST_CASE("MLflow: a run is begun with its tags and parameters, followed and end
              {"metrics", {{{"key", "new"}, {"value", 2.5}, {"timestamp", 1001}, {"step", 1}}}}});
   CHECK(server.bodies("runs/update") ==
         std::vector<json>{{{"run_id", "r1"}, {"status", "FINISHED"}, {"end_time", 99}}});
-  CHECK(to.sender.take_notes() == std::vector<std::string>{"run r1 at http://h:1"});
+  CHECK(sent.sender.take_notes() == std::vector<std::string>{"run r1 at http://h:1"});
 }
 
 TEST_CASE("MLflow: a request holds at most 1000 metrics, whatever the lines have") {
   fake_server server;
-  sending to(server);
+  sending sent(server);
   std::string lines = init();
   for (int step = 1; step <= 70; ++step) {
     nlohmann::ordered_json record;
     for (int i = 0; i < 45; ++i) record["m" + std::to_string(i)] = step * 0.1 + i;
     lines += batch(step, record);
   }
-  nlohmann::ordered_json many;
-  for (int i = 0; i < 2500; ++i) many["l2_norm/grad/" + std::to_string(i)] = i;
-  to.all(lines + batch(71, many));
+  nlohmann::ordered_json wide_record;
+  for (int i = 0; i < 2500; ++i) wide_record["l2_norm/grad/" + std::to_string(i)] = i;
+  sent.send_all(lines + batch(71, wide_record));
   std::size_t metrics = 0;
   std::vector<std::size_t> sizes;
   for (auto const& body : server.bodies("runs/log-batch")) {
@@ -235,10 +235,10 @@ TEST_CASE("MLflow: what a server answers says whether to try again") {
             "(status 400): bad?[31m run"}}) {
     fake_server server;
     server.answers = {row.answer};
-    sending to(server);
-    CHECK(static_cast<int>(to.failure_of(init())) == static_cast<int>(row.next));
-    CHECK_MESSAGE(test::contains(to.message, row.message), to.message);
-    CHECK(!test::contains(to.message, "secret"));
+    sending sent(server);
+    CHECK(static_cast<int>(sent.failure_of(init())) == static_cast<int>(row.next));
+    CHECK_MESSAGE(test::contains(sent.message, row.message), sent.message);
+    CHECK(!test::contains(sent.message, "secret"));
   }
 }
 
@@ -259,13 +259,13 @@ TEST_CASE("MLflow: no answer is a reason to wait, a broken journal one to give u
   fake_server server;
   for (std::string const line :
        {"{", "[]", R"({"type": 3})", R"({"type": "log"})", R"({"type": "init"})"}) {
-    sending to(server);
-    CHECK(to.failure_of(line + "\n") == send_failure::remedy::give_up);
+    sending sent(server);
+    CHECK(sent.failure_of(line + "\n") == send_failure::remedy::give_up);
   }
   auto other = json::parse(init());
   other["settings"]["tracking_uri"] = "file:///etc/passwd";
-  sending to(server);
-  CHECK(to.failure_of(other.dump() + "\n") == send_failure::remedy::give_up);
+  sending sent(server);
+  CHECK(sent.failure_of(other.dump() + "\n") == send_failure::remedy::give_up);
 }
 
 }  // namespace mlflow_sender_test

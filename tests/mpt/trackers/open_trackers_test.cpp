@@ -26,7 +26,7 @@ struct server_double {
       return {200, R"({"experiment": {"experiment_id": "3"}, "run": {"info": {"run_id": "r1"}}})"};
     };
   }
-  bool has(std::string const& text) {
+  bool has_request(std::string const& text) {
     std::scoped_lock const guard(lock);
     for (auto const& request : requests)
       if (test::contains(request, text)) return true;
@@ -92,9 +92,9 @@ TEST_CASE("trackers: a run goes to its server and leaves no journal") {
   REQUIRE(opened.size() == 1);
   opened[0]->log(1, {{"loss", 2.5}});
   opened[0]->finish();
-  CHECK(server.has("runs/create"));
-  CHECK(server.has(R"("key":"loss")"));
-  CHECK(server.has(R"("status":"FINISHED")"));
+  CHECK(server.has_request("runs/create"));
+  CHECK(server.has_request(R"("key":"loss")"));
+  CHECK(server.has_request(R"("status":"FINISHED")"));
   CHECK(journals(folder / "trackers").empty());
   CHECK(opened[0]->take_notes() == std::vector<std::string>{"mlflow: run r1 at http://h:1"});
 }
@@ -116,8 +116,8 @@ TEST_CASE("trackers: what a dead server missed goes there with the resumed run, 
     opened[0]->log(2, {{"second", 2}});
     opened[0]->finish();
   }
-  CHECK(server.has(R"("key":"first")"));
-  CHECK(server.has(R"("key":"second")"));
+  CHECK(server.has_request(R"("key":"first")"));
+  CHECK(server.has_request(R"("key":"second")"));
   CHECK(journals(folder / "trackers").empty());
 
   server.is_away = true;
@@ -136,10 +136,10 @@ TEST_CASE("trackers: what a dead server missed goes there with the resumed run, 
                           "; send them: track " + rest[0].string());
     opened[0]->finish();
   }
-  std::vector<std::string> said;
+  std::vector<std::string> messages;
   CHECK(trackers::send_journal(rest[0], "python3", server.client(), std::chrono::seconds(20),
-                               [&](std::string const& text) { said.push_back(text); }));
-  CHECK(server.has(R"("key":"third")"));
+                               [&](std::string const& text) { messages.push_back(text); }));
+  CHECK(server.has_request(R"("key":"third")"));
   CHECK(journals(folder / "trackers").empty());
 }
 
