@@ -79,7 +79,7 @@ echo "a wrong token: nothing lost"
 kill "$server"
 rm -f away.json
 "$programs/pretrain" small.yaml save_folder=away metrics_file=away.jsonl max_duration=400ba "$(mlflow)" > log 2>&1 & run=$!
-until [[ -s away.jsonl ]]; do sleep 0.05; kill -0 $run || { cat log >&2; fail "the run ended"; }; done
+until grep -q 'does not answer' log; do sleep 0.05; kill -0 $run || { cat log >&2; fail "the run ended"; }; done
 serve away.json --port "$port" --token s3cret-token --fail-first 3
 wait $run || { cat log >&2; fail "a run whose server is away"; }
 stop
