@@ -21,6 +21,8 @@ install(DIRECTORY include/parallel include/mpt DESTINATION ${CMAKE_INSTALL_INCLU
 install(FILES docs/guide.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
 install(DIRECTORY docs/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
   FILES_MATCHING PATTERN *.cpp)
+install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/site/html DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
+  OPTIONAL)  # where docs_site was built
 foreach(component IN LISTS components)
   install(TARGETS ParallelLM_${component} EXPORT ParallelLM_${component}
     COMPONENT development)

@@ -6,7 +6,6 @@ version = release = os.environ["PARALLELLM_VERSION"]
 copyright = "the contributors of ParallelLM, Apache-2.0"  # noqa: A001, the name is Sphinx's
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
-myst_enable_extensions = ["deflist", "attrs_inline"]
 exclude_patterns = ["_files"]
 highlight_language = "text"
 suppress_warnings = ["misc.highlighting_failure", "myst.header"]

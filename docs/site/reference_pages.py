@@ -192,9 +192,10 @@ class Reference:
             return
         self.by_file.setdefault(header, []).append((int(location.get("line")), kind, name, scope, entry))
         anchor = self.anchor(header, scope, name)
-        if kind in ("function", "variable") or not re.search(r"_|::|[A-Z]", f"{name}{scope[9:]}"):
-            return  # a parameter or an English word may have the same name
-        for known in {name, f"{scope}::{name}", f"{scope}::{name}".split("::", 1)[-1]}:
+        if kind in ("function", "variable"):
+            return  # a parameter may have the same name
+        qualified = {f"{scope}::{name}", f"{scope}::{name}".split("::", 1)[-1]}
+        for known in qualified | ({name} if "_" in name else set()):  # a short name may be an English word
             self.anchors[known] = anchor if self.anchors.get(known, anchor) == anchor else None
 
     @staticmethod

@@ -50,6 +50,10 @@ foreach(tool pkg_config debian conan vcpkg)
   add_test(NAME packages/${tool} COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/packages/${tool}.sh ${PROJECT_SOURCE_DIR}
     ${CMAKE_CURRENT_BINARY_DIR}/packages/${tool} ${CMAKE_CXX_COMPILER} ${prefix})
   set_tests_properties(packages/${tool} PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
+  if(PARALLELLM_PYTHON_TOOLS)
+    set_tests_properties(packages/${tool} PROPERTIES
+      ENVIRONMENT_MODIFICATION PATH=path_list_prepend:${PARALLELLM_PYTHON_TOOLS}/bin)
+  endif()
 endforeach()
 set_tests_properties(packages/pkg_config PROPERTIES FIXTURES_REQUIRED installed)
 if(Python3_Interpreter_FOUND)
