@@ -3,7 +3,7 @@
 
 It needs doxygen, and Sphinx with MyST and a theme: python3 -m pip install -r docs/site/requirements.txt
 --keys      what documented_keys has printed; without it the page of keys is left out
---programs  a folder of built programs, whose --help becomes a page; without it that page is left out
+--programs  a folder of built programs, whose --help and drawings of steps become pages; without it those are left out
 Warnings are errors, links that lead nowhere in the site among them. The site needs no network and no server."""
 import argparse
 import os
@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
 
-import key_pages  # noqa: E402
+import program_pages  # noqa: E402
 import reference_pages  # noqa: E402
 
 
@@ -37,7 +37,7 @@ def rewritten_links(text, folder, pages, staged):
     def replace(match):
         label, target = match.groups()
         path, _, fragment = target.partition("#")
-        names = {f"{name}.md" for name in (*pages.values(), "keys", "options")}
+        names = {f"{name}.md" for name in (*pages.values(), "keys", "options", "steps")}
         if not path or re.match(r"[a-z]+:", path) or path in names or path.startswith("reference/"):
             return match[0]  # Sphinx checks it
         file = pathlib.Path(os.path.normpath(folder / path))
@@ -98,12 +98,14 @@ def main():
     said = [f"{headers} headers with {names} names"]
     absent = "# {}\n\nThis copy of the site was made without this page: {}.\n"
     if arguments.keys:
-        said.append(f"{key_pages.write_keys(arguments.keys, pages, staged)} keys")
+        said.append(f"{program_pages.write_keys(arguments.keys, pages, staged)} keys")
     else:
         (staged / "keys.md").write_text(absent.format("Keys of the configurations", "build the target `docs_site`"))
     if arguments.programs:
-        said.append(f"options of {len(key_pages.write_options(arguments.programs, staged))} programs")
+        said.append(f"{program_pages.write_pictures(arguments.programs, ROOT / 'apps/configs/small.yaml', staged)} pictures")
+        said.append(f"options of {len(program_pages.write_options(arguments.programs, staged))} programs")
     else:
+        (staged / "steps.md").write_text(absent.format("Steps, drawn", "`pretrain print_plan=true` draws the step of a configuration"))
         (staged / "options.md").write_text(absent.format("Options of the programs", "each program's `--help` lists its options"))
     header = (ROOT / "include/parallel/core/version.hpp").read_text()
     version = ".".join(re.search(r"library_version\{(\d+), (\d+), (\d+)\};", header).groups())

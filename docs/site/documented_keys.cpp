@@ -1,5 +1,6 @@
-// documented_keys: prints the keys of configurations as JSON, as the readers of configurations report them. The readings
-// are those of the tests of keys, which fail when a reader asks for a key that is not among them.
+// documented_keys: prints the keys of configurations as JSON, as the readers of configurations
+// report them. The readings are those of the tests of keys, which fail when a reader asks for a key
+// that is not among them.
 #include <iostream>
 #include <map>
 #include <set>

@@ -1,4 +1,5 @@
-"""The pages of the programs' keys, from what the readers report (documented_keys.cpp), and of their options, from --help."""
+"""Pages made by the programs: their keys, from what the readers report (documented_keys.cpp), their options, from --help,
+and pictures of steps, which pretrain draws."""
 import json
 import pathlib
 import re
@@ -85,7 +86,47 @@ def write_options(programs, out):
         result = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=60, env={"NO_COLOR": "1", "COLUMNS": "100"})
         if result.returncode != 0:
             raise SystemExit(f"{program} --help ended with {result.returncode}: {result.stderr.strip()}")
-        text += [f"## {name}", "", "~~~~text", result.stdout.strip(), "~~~~", ""]
+        text += [f"## {name}", "", "~~~~text", result.stdout.strip().replace(str(program), name), "~~~~", ""]
         shown.append(name)
     (out / "options.md").write_text("\n".join(text))
     return shown
+
+
+PICTURES = (
+    ("Data parallelism with ZeRO-1", "Gradients are reduced behind the last microbatch; each rank updates its share.",
+     ("ranks=2", "zero_stage=1", "global_train_batch_size=4")),
+    ("ZeRO-3", "Parameters are gathered before the parts that use them.",
+     ("ranks=2", "zero_stage=3", "global_train_batch_size=4")),
+    ("ZeRO-3 in the least memory", "Parameters are gathered for each pass, and gradients reduced after it.",
+     ("ranks=2", "zero_stage=3", "global_train_batch_size=4", "fsdp_config.reshard_after_forward=true", "reduce_every_microbatch=true")),
+    ("Tensor and sequence parallelism", "Both ranks compute every microbatch; they exchange inside the layers, which is not drawn.",
+     ("ranks=2", "parallelism.tensor=2", "parallelism.sequence_parallel=true", "global_train_batch_size=2")),
+    ("Context parallelism", "Each rank has half of every sequence; attention exchanges inside the layer, which is not drawn.",
+     ("ranks=2", "parallelism.context=2", "global_train_batch_size=2")),
+    ("A pipeline: 1F1B", "Messages carry activations to the next rank and gradients back.",
+     ("ranks=2", "parallelism.pipeline=2", "global_train_batch_size=4")),
+    ("A pipeline: ZB-H1", "Weight gradients wait, and fill the bubble.",
+     ("ranks=2", "parallelism.pipeline=2", "parallelism.schedule=zb-h1", "global_train_batch_size=4")),
+    ("A pipeline: ZB-V", "Each rank has two stages; the first rank also has the last.",
+     ("ranks=2", "parallelism.pipeline=2", "parallelism.schedule=zb-v", "global_train_batch_size=4")),
+)
+
+
+def write_pictures(programs, configuration, out):
+    """A picture of each strategy's step, drawn by pretrain print_plan=true. Returns how many there are."""
+    text = ["# Steps, drawn", "", "One step of a model of four blocks on two ranks, as it is enqueued and proved before it runs: "
+            "every pass and exchange takes one unit of time here. Ranks of one pipeline stage do the same, so only pipeline ranks have "
+            "lines of their own. `pretrain print_plan=true` draws the step of any configuration.", ""]
+    for number, (title, sentence, settings) in enumerate(PICTURES):
+        folder = out / "_static" / "steps" / str(number)
+        folder.mkdir(parents=True)
+        keys = ["print_plan=true", "device_train_microbatch_size=1", "model.n_layers=4", *settings]
+        result = subprocess.run([pathlib.Path(programs) / "pretrain", configuration, *keys, f"save_folder={folder}"],
+                                capture_output=True, text=True, timeout=120)
+        if result.returncode != 0 or not (folder / "plan.svg").exists():
+            raise SystemExit(f"pretrain {' '.join(keys)} ended with {result.returncode}: {result.stderr.strip()[-500:]}")
+        text += [f"## {title}", "", sentence, "", f"`pretrain {configuration.name} {' '.join(keys)}`", "",
+                 f"```{{image}} _static/steps/{number}/plan.svg", f":alt: {title}: the passes and exchanges of a step in time",
+                 ":class: step-picture", "```", ""]
+    (out / "steps.md").write_text("\n".join(text))
+    return len(PICTURES)
