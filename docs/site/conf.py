@@ -9,6 +9,7 @@ myst_heading_anchors = 4
 exclude_patterns = ["_files"]
 highlight_language = "text"
 suppress_warnings = ["misc.highlighting_failure", "myst.header"]
+smartquotes = False
 html_theme = "furo"
 html_title = f"ParallelLM {version}"
 html_static_path = ["_static"]

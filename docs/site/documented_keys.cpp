@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -66,9 +67,11 @@ void add_example(key_entries& entries, test::key_row const& row, Canonical const
   namespace tests = read_train_keys_test;
   tests::test_files const files;
   key_entries entries;
+  std::set<std::vector<std::string>> contexts;  // read already
   for (auto const& row : tests::all_rows()) {
     auto changes = row.context;
-    learn(entries, tests::read(files, changes).config.report, tests::canonical);
+    if (contexts.insert(changes).second)
+      learn(entries, tests::read(files, changes).config.report, tests::canonical);
     changes.push_back(row.setting);
     learn(entries, tests::read(files, changes).config.report, tests::canonical);
   }

@@ -11,7 +11,8 @@ ROLES = {"effective": "", "without_effect": "no effect here", "restricted": "not
 
 
 def code(text):
-    return "`" + text.replace("|", "\\|") + "`" if text else ""
+    shown = text.replace("|", "\\|").replace("\n", "\\n")
+    return f"`{shown}`" if text else ""
 
 
 def cell(text):
@@ -35,11 +36,12 @@ def row(key, pages):
     else:
         fallback = "by other keys" if key["fallbacks"] else ""
     effect = ROLES[key["role"]]
-    remark = "; ".join(key["remarks"][:2])
-    if remark and key["role"] != "effective":
-        effect += f": {cell(remark)}"
-    if key["role"] == "effective" and key["examples"]:
-        effect = "e.g. " + code(key["examples"][0])
+    remark = cell("; ".join(key["remarks"][:2]))
+    if key["role"] != "effective":
+        effect = ": ".join(filter(None, [effect, remark]))
+    else:
+        example = "e.g. " + code(key["examples"][0].partition("=")[2]) if key["examples"] else ""
+        effect = "; ".join(filter(None, [remark, example]))
     return f"| {code(key['name'])} | {cell('; '.join(key['forms']))} | {fallback} | {effect} | {pages_with(key['name'], pages)} |"
 
 

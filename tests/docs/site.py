@@ -41,6 +41,7 @@ assert keys["precision"]["fallbacks"] == ["amp_bf16"], keys["precision"]
 assert keys["python_log_level"]["role"] == "without_effect" and keys["python_log_level"]["remarks"]
 
 keys_file = out.parent / "documented_keys.json"
+keys_file.parent.mkdir(parents=True, exist_ok=True)
 keys_file.write_text(printed.stdout)
 command = [sys.executable, source / "docs/site/build.py", "--keys", keys_file]
 if programs and (pathlib.Path(programs[0]) / "pretrain").exists():
