@@ -16,12 +16,11 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libparallellm-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "cmake, pkg-config, nlohmann-json3-dev, libxxhash-dev")
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${PROJECT_DESCRIPTION}
- The headers, their CMake package and files for pkg-config.")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "The headers, their CMake package and files for pkg-config.")
 
 set(CPACK_DEBIAN_MPT_PACKAGE_NAME libparallellm-mpt-dev)
 set(CPACK_DEBIAN_MPT_PACKAGE_DEPENDS "libparallellm-dev (= ${PROJECT_VERSION}), nlohmann-json3-dev, libxxhash-dev, \
 libfmt-dev, libyaml-cpp-dev, zlib1g-dev, libzstd-dev, libutf8proc-dev, libzip-dev")
-set(CPACK_COMPONENT_MPT_DESCRIPTION "The MPT model, its data and the parts of its programs
- The compiled library of ParallelLM's component mpt.")
+set(CPACK_COMPONENT_MPT_DESCRIPTION "The compiled library of the component mpt: the MPT model, its data and the
+ parts of its programs.")
 include(CPack)

@@ -1,8 +1,8 @@
 """The reference: a page for each folder of headers, in MyST, from Doxygen's XML.
 
 Doxygen says which names there are, where they stand, who may use them and how they are described; the declarations are
-the source's own text, so constraints and concepts are shown as they are written. What lies in a folder or namespace
-called detail, or in one of kernels' bodies, is left out."""
+the source's own text, so constraints and concepts are shown as they are written (Breathe 5.1 shows a concept without what
+it requires). What lies in a folder or namespace called detail, or in one of kernels' bodies, is left out."""
 import pathlib
 import re
 import textwrap
@@ -268,7 +268,7 @@ def header_text(reference, header):
 def summary(reference, header):
     lines = Source(reference.include / header).first_comment()
     comment = " ".join(lines[:lines.index("")] if "" in lines else lines)
-    sentence = re.split(r"(?<=[.:]) (?=[A-Z])", comment, maxsplit=1)[0].rstrip(":")
+    sentence = re.split(r"(?<=\.) (?=[A-Z])", comment, maxsplit=1)[0].rstrip(":")
     return plain_comment([sentence])
 
 
