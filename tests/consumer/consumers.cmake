@@ -55,7 +55,7 @@ foreach(tool pkg_config debian conan vcpkg)
       ENVIRONMENT_MODIFICATION PATH=path_list_prepend:${PARALLELLM_PYTHON_TOOLS}/bin)
   endif()
 endforeach()
-set_tests_properties(packages/pkg_config PROPERTIES FIXTURES_REQUIRED installed)
+set_tests_properties(packages/pkg_config PROPERTIES FIXTURES_REQUIRED "installed;installed_mpt")
 if(Python3_Interpreter_FOUND)
   add_test(NAME packages/release_notes COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/packages/release_notes.py ${PROJECT_SOURCE_DIR})
