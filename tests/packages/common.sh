@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the tests of packages: SOURCE, the checkout, and OUT, a folder that the test empties.
 set -euo pipefail
 source=$1 out=$2 compiler=$3
