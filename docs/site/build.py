@@ -61,12 +61,17 @@ def rewritten_links(text, folder, pages, staged):
 
 
 def stage_pages(staged):
-    """Copies the pages and returns the text of each page of docs/ by its name."""
+    """Copies the pages and returns the text of each page of docs/ by its name. A page that index.md does not list comes where
+    it says OTHER_PAGES."""
     sources = {file: file.stem for file in sorted((ROOT / "docs").glob("*.md"))}
     sources |= {ROOT / "CHANGELOG.md": "changelog", ROOT / "CONTRIBUTING.md": "contributing"}
     sources |= {file: file.stem for file in sorted((HERE / "pages").glob("*.md"))}
+    index = (HERE / "pages" / "index.md").read_text()
+    others = [name for name in sources.values() if name != "index" and not re.search(rf"^{re.escape(name)}$", index, re.MULTILINE)]
     for file, name in sources.items():
         (staged / f"{name}.md").write_text(rewritten_links(file.read_text(), file.parent, sources, staged))
+    listed = (staged / "index.md").read_text().replace("OTHER_PAGES", "\n".join(others))
+    (staged / "index.md").write_text(listed)
     return {name: file.read_text() for file, name in sources.items() if file.parent == ROOT / "docs"}
 
 
