@@ -134,7 +134,7 @@ class Source:
         depth = 0
         for i in range(begin, len(text)):
             c = text[i]
-            if kind in ("function", "class", "struct", "union") and depth == 0 and c == "{":
+            if kind in ("function", "class", "struct", "union") and depth <= 0 and c == "{":
                 return i
             if c in "({[":
                 depth += 1
@@ -142,7 +142,7 @@ class Source:
                 depth -= 1
             elif c == ";" and depth <= 0:
                 return i + 1
-            elif (kind == "function" and c == ":" and depth == 0 and text[i - 1] != ":" and text[i + 1:i + 2] != ":"
+            elif (kind == "function" and c == ":" and depth <= 0 and text[i - 1] != ":" and text[i + 1:i + 2] != ":"
                   and ")" in text[begin:i] and "?" not in text[begin:i]):
                 return i
         return len(text)
