@@ -18,9 +18,11 @@ get_property(components GLOBAL PROPERTY parallellm_components)
 
 install(DIRECTORY include/parallel include/mpt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN *.cuh)
-install(FILES docs/guide.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
+install(FILES docs/guide.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
 install(DIRECTORY docs/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
   FILES_MATCHING PATTERN *.cpp)
+install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/site/html DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
+  OPTIONAL)  # where docs_site was built
 foreach(component IN LISTS components)
   install(TARGETS ParallelLM_${component} EXPORT ParallelLM_${component}
     COMPONENT development)
@@ -50,13 +52,24 @@ if(TARGET ParallelLM::cudnn)
   set(parallellm_cudnn ON)
 endif()
 
+include(${CMAKE_CURRENT_LIST_DIR}/PkgConfig.cmake)
+
 configure_package_config_file(cmake/ParallelLMConfig.cmake.in
   ${CMAKE_CURRENT_BINARY_DIR}/package/ParallelLMConfig.cmake INSTALL_DESTINATION ${package_dir}
   NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+# Before 1.0 a minor version may break programs; from then on only a major one does (docs/packages.md).
+set(compatibility SameMajorVersion)
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(compatibility SameMinorVersion)
+endif()
 write_basic_package_version_file(
   ${CMAKE_CURRENT_BINARY_DIR}/package/ParallelLMConfigVersion.cmake
-  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+  COMPATIBILITY ${compatibility} ARCH_INDEPENDENT)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/package/ParallelLMConfig.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/package/ParallelLMConfigVersion.cmake cmake/PlainLibrary.cmake
   cmake/Kokkos.cmake
   DESTINATION ${package_dir} COMPONENT development)
+
+if(PROJECT_IS_TOP_LEVEL)
+  include(${CMAKE_CURRENT_LIST_DIR}/Packages.cmake)
+endif()

@@ -212,13 +212,14 @@ std::vector<double> train(int ranks) {
 }  // namespace example
 
 int main() {
+  constexpr int ranks = 3;
   auto const single_rank = example::train(1);
-  auto const three_ranks = example::train(3);
-  std::printf("loss %.4f -> %.4f on one rank, %.4f -> %.4f on three\n", single_rank.front(),
-              single_rank.back(), three_ranks.front(), three_ranks.back());
+  auto const several_ranks = example::train(ranks);
+  std::printf("loss %.4f -> %.4f on one rank, %.4f -> %.4f on %d\n", single_rank.front(),
+              single_rank.back(), several_ranks.front(), several_ranks.back(), ranks);
   for (std::size_t i = 0; i < single_rank.size();
        ++i)  // another order of sums may change the last digits
-    if (std::abs(single_rank[i] - three_ranks[i]) > 1e-3 * single_rank[0]) return 1;
+    if (std::abs(single_rank[i] - several_ranks[i]) > 1e-3 * single_rank[0]) return 1;
   auto const group_loss = example::train_by_groups();
   std::printf("loss %.4f with a user-defined optimizer\n", group_loss);
   return single_rank.back() < 0.1 && group_loss < 0.5 ? 0 : 1;

@@ -40,7 +40,26 @@ parallellm_consumer(conformance -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(trainer -DCMAKE_PREFIX_PATH=${prefix} -DEXAMPLES=${PROJECT_SOURCE_DIR}/docs/examples)
 parallellm_consumer(mpt -DCMAKE_PREFIX_PATH=${prefix})
 set_tests_properties(consumer/mpt PROPERTIES FIXTURES_REQUIRED "installed;installed_mpt")
+parallellm_consumer(version -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(subdirectory -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR})
+parallellm_consumer(fetch_content -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR}
+  -DFETCHCONTENT_SOURCE_DIR_PARALLELLM=${PROJECT_SOURCE_DIR})
+
+# The same headers by other tools than CMake's, each where it is installed.
+foreach(tool pkg_config debian conan vcpkg)
+  add_test(NAME packages/${tool} COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/packages/${tool}.sh ${PROJECT_SOURCE_DIR}
+    ${CMAKE_CURRENT_BINARY_DIR}/packages/${tool} ${CMAKE_CXX_COMPILER} ${prefix})
+  set_tests_properties(packages/${tool} PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
+  if(PARALLELLM_PYTHON_TOOLS)
+    set_tests_properties(packages/${tool} PROPERTIES
+      ENVIRONMENT_MODIFICATION PATH=path_list_prepend:${PARALLELLM_PYTHON_TOOLS}/bin)
+  endif()
+endforeach()
+set_tests_properties(packages/pkg_config PROPERTIES FIXTURES_REQUIRED "installed;installed_mpt")
+if(Python3_Interpreter_FOUND)
+  add_test(NAME packages/release_notes COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/packages/release_notes.py ${PROJECT_SOURCE_DIR})
+endif()
 
 if(TARGET ParallelLM_nccl)
   parallellm_consumer(nccl -DCMAKE_PREFIX_PATH=${prefix} -DCUDAToolkit_ROOT=${CUDAToolkit_ROOT})

@@ -1,5 +1,6 @@
 #include <mpt/yaml/reader.hpp>
 
+#include <algorithm>
 #include <cstddef>
 
 #include <mpt/yaml/nearest.hpp>
@@ -40,7 +41,7 @@ bool config_reader::is_named(std::string_view key) {
 }
 
 config_reader config_reader::section(std::string_view key) {
-  register_key(key, key_role::effective);
+  register_key(key, key_role::effective, "a mapping");
   config_reader result(has_key(key) ? *find(key) : nothing_, full_name(key), *report_);
   if (!has_key(key)) result.location_ = location_of(key);
   return result;
@@ -61,6 +62,7 @@ config_node const* config_reader::peek(std::string_view key) const {
 
 void config_reader::accept_without_effect(std::string_view key, std::string_view reason) {
   register_key(key, key_role::without_effect);
+  document_key(key, {}, {}, reason);
   report_without_effect(key, reason);
 }
 
@@ -86,6 +88,7 @@ void config_reader::report_all_without_effect(std::initializer_list<std::string_
 void config_reader::refuse_unsupported(std::string_view key, std::string_view supported,
                                        std::initializer_list<std::string_view> accepted) {
   register_key(key, key_role::restricted);
+  document_key(key, {}, {}, supported);
   if (!has_key(key)) return;
   config_node const& value = *find(key);
   if (value.is_scalar())
@@ -100,17 +103,20 @@ void config_reader::refuse_unsupported(std::string_view key, std::string_view su
 
 void config_reader::refuse_present(std::string_view key, std::string_view instead) {
   register_key(key, key_role::restricted);
+  document_key(key, {}, {}, instead);
   check(key, !has_key(key), "not yet supported; leave it out; ", instead);
 }
 
 void config_reader::refuse_named(std::string_view key, std::string_view instead) {
   register_key(key, key_role::restricted);
+  document_key(key, {}, {}, instead);
   check(key, !is_present(key), "not yet supported; leave it out; ", instead);
 }
 
 std::string config_reader::one_of(std::string_view key, std::string fallback,
                                   std::initializer_list<std::string_view> words) {
   std::string value = get<std::string>(key, std::move(fallback));
+  document_key(key, quoted_list(words), {}, {});
   for (std::string_view const word : words)
     if (value == word) return value;
   fail(key, "expected ", quoted_list(words), ", found '", printable(value), "'");
@@ -168,7 +174,7 @@ bool config_reader::is_present(std::string_view key) const {
   return value != nullptr && (!value->is_null() || value->location != "command line");
 }
 
-void config_reader::register_key(std::string_view key, key_role role) {
+void config_reader::register_key(std::string_view key, key_role role, std::string_view form) {
   auto name = full_name(key);
   for (std::string const& requested : requested_keys_) {
     if (requested != key) continue;
@@ -178,7 +184,18 @@ void config_reader::register_key(std::string_view key, key_role role) {
     return;
   }
   requested_keys_.emplace_back(key);
-  report_->known.push_back({std::move(name), role});
+  report_->known.push_back({std::move(name), role, std::string(form)});
+}
+
+void config_reader::document_key(std::string_view key, std::string_view form,
+                                 std::string_view fallback, std::string_view remark) {
+  auto const name = full_name(key);
+  auto const known = std::find_if(report_->known.rbegin(), report_->known.rend(),
+                                  [&](known_key const& other) { return other.name == name; });
+  if (known == report_->known.rend()) return;
+  if (!form.empty()) known->form = form;
+  if (!fallback.empty()) known->fallback = fallback;
+  if (!remark.empty()) known->remark = remark;
 }
 
 bool config_reader::same_scalar(config_node const& value, std::string_view word) {

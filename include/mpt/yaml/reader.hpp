@@ -28,6 +28,16 @@ template <class T>
 concept config_value = std::same_as<T, bool> || std::same_as<T, std::int64_t> ||
     std::same_as<T, double> || std::same_as<T, std::string> || std::same_as<T, time_value>;
 
+/// What messages and documentation call a value of type T.
+template <config_value T>
+[[nodiscard]] constexpr std::string_view form_of() {
+  return std::same_as<T, bool>           ? "true or false"
+         : std::same_as<T, std::int64_t> ? "an integer"
+         : std::same_as<T, double>       ? "a finite number"
+         : std::same_as<T, time_value>   ? "a time such as 100ba"
+                                         : "text";
+}
+
 class config_reader {
  public:
   /// A reader of `node`, a mapping or null, whose full name is `path` ("" for the whole document).
@@ -44,7 +54,7 @@ class config_reader {
   /// The value of a key that must be present.
   template <config_value T>
   [[nodiscard]] T required(std::string_view key) {
-    register_key(key, key_role::effective);
+    register_key(key, key_role::effective, form_of<T>());
     parallel::require(has_key(key), location_of(key), ": ", full_name(key),
                       ": missing; it is required");
     return convert<T>(key, *find(key));
@@ -53,7 +63,7 @@ class config_reader {
   /// The value, or nothing when the key is absent or blank.
   template <config_value T>
   [[nodiscard]] std::optional<T> optional(std::string_view key) {
-    register_key(key, key_role::effective);
+    register_key(key, key_role::effective, form_of<T>());
     if (!has_key(key)) return std::nullopt;
     return convert<T>(key, *find(key));
   }
@@ -62,6 +72,7 @@ class config_reader {
   template <config_value T>
   [[nodiscard]] T get(std::string_view key, T fallback) {
     auto value = optional<T>(key);
+    document_key(key, form_of<T>(), text_of(fallback), {});
     return value ? *std::move(value) : std::move(fallback);
   }
 
@@ -135,7 +146,19 @@ class config_reader {
   [[nodiscard]] bool is_present(std::string_view key) const;
   [[nodiscard]] config_node const* find(std::string_view key) const { return node_->find(key); }
 
-  void register_key(std::string_view key, key_role role);
+  void register_key(std::string_view key, key_role role, std::string_view form = {});
+
+  /// Adds to what the report says about a known key; empty texts change nothing.
+  void document_key(std::string_view key, std::string_view form, std::string_view fallback,
+                    std::string_view remark);
+
+  [[nodiscard]] static std::string text_of(bool value) { return value ? "true" : "false"; }
+  [[nodiscard]] static std::string text_of(std::string const& value) { return value; }
+  [[nodiscard]] static std::string text_of(time_value const& value) { return to_string(value); }
+  template <class Number>
+  [[nodiscard]] static std::string text_of(Number value) {
+    return parallel::concat(value);
+  }
 
   /// Whether both are equal as text, as numbers or as booleans.
   [[nodiscard]] static bool same_scalar(config_node const& value, std::string_view word);
@@ -147,10 +170,10 @@ class config_reader {
                      describe(value));
     };
     if constexpr (std::same_as<T, std::string>) {
-      if (!value.is_scalar()) expected("text");
+      if (!value.is_scalar()) expected(form_of<T>());
       return value.text;
     } else if constexpr (std::same_as<T, time_value>) {
-      if (!value.is_scalar()) expected("a time such as 100ba");
+      if (!value.is_scalar()) expected(form_of<T>());
       try {
         return parse_time(value.text);
       } catch (parallel::error const& problem) {
@@ -165,8 +188,7 @@ class config_reader {
         if constexpr (is_integer) parsed = parse_integer(value.text);
         if constexpr (!is_bool && !is_integer) parsed = parse_number(value.text);
       }
-      if (!parsed)
-        expected(is_bool ? "true or false" : is_integer ? "an integer" : "a finite number");
+      if (!parsed) expected(form_of<T>());
       return *parsed;
     }
   }

@@ -14,10 +14,14 @@ enum class key_role {
   restricted       ///< known to LLM Foundry; values other than the supported ones are errors
 };
 
-/// A known key with its full dotted name.
+/// A known key with its full dotted name. The texts are for a reader of documentation.
 struct known_key {
   std::string name;
   key_role role = key_role::effective;
+  std::string
+      form{};  ///< the values that are read, as "an integer"; "" where there are several forms
+  std::string fallback{};  ///< the value where the key is absent; "" where none is or others decide
+  std::string remark{};    ///< why the key has no effect, or what is supported instead
 
   friend bool operator==(known_key const&, known_key const&) = default;
 };

@@ -117,4 +117,27 @@ TEST_CASE("config_reader: a key without effect is always known and reported when
   CHECK(report.known.size() == 2);
 }
 
+TEST_CASE("config_reader: a known key says what it takes, its default and why it has no effect") {
+  auto const root = mpt::parse_yaml("lr: 0.5\nname: b\n", "f.yaml");
+  mpt::config_report report;
+  mpt::config_reader reader(root, "", report);
+  static_cast<void>(reader.get("lr", 0.001));
+  static_cast<void>(reader.get("interval", mpt::time_value{10, mpt::time_unit::batch}));
+  static_cast<void>(reader.raw("steps"));
+  static_cast<void>(reader.get<std::int64_t>("steps", 7));
+  static_cast<void>(reader.one_of("name", "a", {"a", "b"}));
+  reader.section("inner").accept_without_effect("lr", "there is one rate");
+  reader.refuse_unsupported("compile", "leave it out");
+  using mpt::key_role;
+  std::vector<mpt::known_key> const expected{
+      {"lr", key_role::effective, "a finite number", "0.001", ""},
+      {"interval", key_role::effective, "a time such as 100ba", "10ba", ""},
+      {"steps", key_role::effective, "an integer", "7", ""},
+      {"name", key_role::effective, "'a' or 'b'", "a", ""},
+      {"inner", key_role::effective, "a mapping", "", ""},
+      {"inner.lr", key_role::without_effect, "", "", "there is one rate"},
+      {"compile", key_role::restricted, "", "", "leave it out"}};
+  CHECK(report.known == expected);
+}
+
 }  // namespace reader_test

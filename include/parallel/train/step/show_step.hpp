@@ -91,7 +91,7 @@ namespace parallel::train {
   }
   int const height = top + row * rows + 30;
   std::string out = concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"",
-                           std::max(left + unit * end + 10, 900), "\" height=\"", height,
+                           std::max(left + unit * end + 10, 1140), "\" height=\"", height,
                            "\" font-family=\"sans-serif\" font-size=\"11\">\n"
                            "<text x=\"4\" y=\"18\">a step of ",
                            plans.size(), " pipeline ranks: ", end, " units of time</text>\n");
@@ -100,7 +100,7 @@ namespace parallel::train {
     out +=
         concat("<rect x=\"", x, "\" y=\"", height - 22, "\" width=\"12\" height=\"12\" fill=\"",
                color, "\"/><text x=\"", x + 16, "\" y=\"", height - 11, "\">", name, "</text>\n");
-    x += 95;
+    x += 125;
   }
   return out + boxes + "</svg>\n";
 }

@@ -1,0 +1,24 @@
+// The version of the library, the one place where it is written: the CMake package, pkg-config and
+// the recipes take it from here.
+#pragma once
+
+#include <compare>
+
+#include <parallel/core/config.hpp>
+
+namespace parallel {
+
+/// A version by semantic versioning; versions are ordered.
+struct version_number {
+  int major_version = 0;
+  int minor_version = 0;
+  int patch_version = 0;
+
+  friend constexpr auto operator<=>(version_number const&, version_number const&) = default;
+};
+
+/// The version of these headers. A program that needs a newer one can say so:
+/// `static_assert(parallel::library_version >= parallel::version_number{0, 2, 0});`
+inline constexpr version_number library_version{0, 1, 0};
+
+}  // namespace parallel

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""site.py SOURCE OUT KEYS [PROGRAMS]: builds the documentation site in OUT and reads what came out. KEYS is the program
+documented_keys. Skipped (77) where the site's tools are missing."""
+import html.parser
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.parse
+
+source, out, keys_program = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+programs = sys.argv[4:5]
+
+
+class Links(html.parser.HTMLParser):
+    """The ids of a page, what it links to, and what a browser loads with it."""
+
+    def __init__(self):
+        super().__init__()
+        self.ids, self.links, self.loaded = set(), [], []
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        if "id" in values:
+            self.ids.add(values["id"])
+        if tag == "a" and values.get("href"):
+            self.links.append(values["href"])
+        if tag in ("script", "img") and values.get("src"):
+            self.loaded.append(values["src"])
+        if tag == "link" and values.get("rel") in ("stylesheet", "icon"):
+            self.loaded.append(values["href"])
+
+
+printed = subprocess.run([keys_program], capture_output=True, text=True)
+assert printed.returncode == 0, printed.stderr
+keys = {key["name"]: key for key in json.loads(printed.stdout)["training"]}
+assert len(keys) > 300, len(keys)
+assert keys["max_seq_len"]["forms"] == ["an integer"], keys["max_seq_len"]
+assert keys["precision"]["fallbacks"] == ["amp_bf16"], keys["precision"]
+assert keys["python_log_level"]["role"] == "without_effect" and keys["python_log_level"]["remarks"]
+
+keys_file = out.parent / "documented_keys.json"
+keys_file.parent.mkdir(parents=True, exist_ok=True)
+keys_file.write_text(printed.stdout)
+command = [sys.executable, source / "docs/site/build.py", "--keys", keys_file]
+if programs and (pathlib.Path(programs[0]) / "pretrain").exists():
+    command += ["--programs", programs[0]]
+built = subprocess.run([*command, out], capture_output=True, text=True)
+if built.returncode != 0 and re.search(r"which is missing; on Debian|has no (sphinx|myst_parser|furo): ", built.stderr):
+    print("skipped:", built.stderr.strip())
+    sys.exit(77)
+assert built.returncode == 0, built.stdout[-3000:] + built.stderr[-3000:]
+
+pages = {}
+for file in sorted((out / "html").rglob("*.html")):
+    if "_static" not in file.parts:
+        pages[file] = Links()
+        pages[file].feed(file.read_text())
+assert len(pages) > 60, len(pages)
+broken, remote = [], []
+for file, page in pages.items():
+    remote += [f"{file.name}: {address}" for address in page.loaded if re.match(r"(https?:)?//", address)]
+    for link in page.links:
+        address = urllib.parse.urlsplit(link)
+        if address.scheme or address.netloc or link.startswith("#find="):
+            continue
+        target = (file.parent / urllib.parse.unquote(address.path)).resolve() if address.path else file
+        if not target.exists() or address.fragment and target in pages and (
+                urllib.parse.unquote(address.fragment) not in pages[target].ids):
+            broken.append(f"{file.relative_to(out)}: {link}")
+assert not broken, f"{len(broken)} links lead nowhere: {broken[:5]}"
+assert not remote, f"pages load from elsewhere: {remote[:5]}"
+
+text = (out / "html/keys.html").read_text()
+missing = [name for name in keys if f">{name}<" not in re.sub(r"</?span[^>]*>", "", text)]
+assert not missing, f"{len(missing)} keys are not on their page: {missing[:5]}"
+unit = (out / "html/reference/parallel.zero.html").read_text()
+assert "partitioned_unit" in unit and "the collectives that keep it consistent" in unit
+concepts = re.sub(r"<[^>]*>", "", (out / "html/reference/parallel.layer.html").read_text())
+assert "concept layer = requires" in concepts.replace("&lt;", "<"), "the concept of a layer is not shown as it is written"
+shown = "".join(file.read_text() for file in (out / "html/reference").glob("*.html"))
+assert not re.search(r'<span class="pre">[\w:]*::detail(::|<)', shown), "internal names are shown"
+assert (out / "html/searchindex.js").stat().st_size > 100_000
+print(built.stdout.strip())
