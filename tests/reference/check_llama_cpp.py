@@ -6,7 +6,7 @@ Each MODEL, anything that CONVERT (build/apps/convert) reads, is written as a Hu
 and as a GGUF file. A fixed text is encoded by both; its ids must be equal. Then the distribution over the whole
 vocabulary is compared after prefixes of it: mean and largest Kullback-Leibler divergence KL(transformers | llama.cpp)
 in nats, and the largest difference of log-probabilities. KV cache in float32, attention without flash kernels. Fails
-where a mean exceeds KL (default 1e-4). Needs xllamacpp (llama.cpp's code in a wheel), torch and transformers; ends
+where a mean exceeds KL (default 1e-4). Needs xllamacpp (llama.cpp's code in a wheel), torch, tokenizers and transformers; ends
 with 77 where they are missing.
 """
 
@@ -20,6 +20,7 @@ import tempfile
 import urllib.request
 
 try:
+    import tokenizers
     import torch
     import transformers
     import xllamacpp
@@ -57,9 +58,10 @@ def serve(file, context):
     return xllamacpp.Server(parameters)
 
 
-def log_probabilities(server, ids, size):
+def log_probabilities(server, ids, size, chosen):
+    """Of all tokens after `ids`. `chosen`, a token of whole characters, is drawn: others would give no answer."""
     answer = ask(server, "/completion", prompt=ids, n_predict=1, n_probs=size, temperature=0.0, cache_prompt=False,
-                 post_sampling_probs=False)
+                 post_sampling_probs=False, ignore_eos=False, logit_bias=[[chosen, 1e6]])
     out = torch.full((size,), float("nan"), dtype=torch.float64)
     for entry in answer["completion_probabilities"][0]["top_logprobs"]:
         out[entry["id"]] = entry["logprob"]
@@ -77,17 +79,17 @@ def compare(program, source, dtype, work):
                                                               trust_remote_code=True, local_files_only=True)
     model = model.to(torch.float32).eval()
     server = serve(file, 128)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    ids = tokenizer.encode(TEXT)
+    ids = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).encode(TEXT).ids
     theirs = ask(server, "/tokenize", content=TEXT, add_special=True)["tokens"]
     assert ids == theirs, f"ids differ\n{ids}\n{theirs}"
     size = model.config.vocab_size
+    chosen = ask(server, "/tokenize", content="a", add_special=False)["tokens"][-1]
     divergences, largest = [], 0.0
     for length in PREFIXES:
         with torch.no_grad():
             exact = model(input_ids=torch.tensor([ids[:length]]), use_cache=False).logits[0, -1, :size].double()
         exact = exact.log_softmax(-1)
-        ours = log_probabilities(server, ids[:length], size)
+        ours = log_probabilities(server, ids[:length], size, chosen)
         known = ~ours.isnan()
         assert known.sum() >= size - 1, f"{int(known.sum())} of {size} probabilities were given"
         divergences.append(float((exact.exp() * (exact - ours))[known].sum()))
