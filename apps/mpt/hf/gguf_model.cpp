@@ -76,14 +76,11 @@ void add_attention_gaps(model_config const& model, gguf_form const& form, gap_li
   gaps.require(model.layers.empty(), "layers differ from each other (block_overrides)");
   gaps.require(model.family == "qwen3" || !attn.qk_gn,
                "queries and keys are normalised head by head (qk_gn)");
-  gaps.require(!attn.qk_ln || kv_heads(model) == model.n_heads,
-               "keys of fewer heads than queries are normalised (qk_ln), and it expects norms of "
-               "d_model elements");
-  gaps.require(!(attn.qk_ln || attn.qk_gn) || attn.qk_norm_eps == model.norm_eps,
-               "norms of queries and keys add ", attn.qk_norm_eps, ", the other norms ",
-               model.norm_eps, ", and it has one epsilon");
-  gaps.require(!attn.qk_ln || is_rms(attn.norm_type) == is_rms(model.norm_type),
-               "norms of queries and keys are of another kind than the other norms");
+  gaps.require(!attn.qk_ln,
+               "whole queries and keys are normalised (qk_ln), on which its present code stops "
+               "with a failed assertion");
+  gaps.require(!attn.qk_gn || attn.qk_norm_eps == model.norm_eps, "norms of queries and keys add ",
+               attn.qk_norm_eps, ", the other norms ", model.norm_eps, ", and it has one epsilon");
   gaps.require(form.has_head_width || query_width(model) == model.d_model, "heads are ",
                query_width(model), " wide together and the model ", model.d_model,
                ", which it takes to be the same");

@@ -3,8 +3,8 @@
 //
 // llama.cpp has one architecture for a family of models; model_family::gguf says which, and what is
 // particular about it. MPT is one more: LayerNorm, learned positions or ALiBi, clipped projections,
-// norms of whole queries and keys, GELU. A field that an architecture does not read would be
-// ignored in silence, so all that it does not read is a gap, and a model with gaps is refused.
+// GELU. A field that an architecture does not read would be ignored in silence, so all that it does
+// not read is a gap, and a model with gaps is refused.
 #pragma once
 
 #include <functional>

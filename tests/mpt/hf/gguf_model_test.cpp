@@ -177,10 +177,8 @@ TEST_CASE("gguf model: what llama.cpp does not compute is refused by name") {
       {[](auto& m) { m.attn.temperature.attn_scale = 0.1; }, "attn_temperature_tuning"},
       {[](auto& m) { m.layers = {mpt::layer_override{.nope = true}}; }, "block_overrides"},
       {[](auto& m) { m.attn.qk_gn = true; }, "qk_gn"},
-      {[](auto& m) { m.attn.qk_ln = true, m.attn.kv_n_heads = 1; }, "qk_ln"},
-      {[](auto& m) { m.attn.qk_ln = true, m.norm_eps = 1e-3; }, "one epsilon"},
-      {[](auto& m) { m.attn.qk_ln = true, m.attn.norm_type = mpt::norm_kind::rmsnorm; },
-       "another kind"},
+      {[](auto& m) { m.attn.qk_ln = true; }, "qk_ln"},
+      {[](auto& m) { m.attn.qk_gn = true, m.norm_eps = 1e-3; }, "one epsilon"},
       {[](auto& m) { m.head_dim = 6; }, "heads are 12 wide together"},
       {[](auto& m) { m.attn.rope = mpt::rope_config{}; }, "positions are rotary"}};
   CHECK(hf::gguf_gaps(small_model()).empty());
@@ -198,7 +196,6 @@ TEST_CASE("gguf model: what llama.cpp does compute is not refused") {
   auto model = small_model();
   model.attn.softmax_scale = 0.5;  // of heads of four elements
   model.attn.sliding_window_size = 4;
-  model.attn.qk_ln = true;
   model.attn.clip_qkv = 6;
   model.no_bias = true;
   model.expansion_ratio = 2.5;
