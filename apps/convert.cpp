@@ -106,8 +106,7 @@ void convert(arguments const& args) {
 
 int main(int argc, char** argv) {
   arguments args;
-  CLI::App app{
-      "Convert a checkpoint to a Hugging Face folder, or the other way, or either to a GGUF file"};
+  CLI::App app{"Convert a checkpoint to a Hugging Face folder, or the other way"};
   app.add_option("from", args.from,
                  "checkpoint, save folder, Composer checkpoint (.pt), Hugging Face folder, or "
                  "PEFT's adapter")
