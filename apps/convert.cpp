@@ -1,5 +1,6 @@
 // convert: converts a checkpoint, also one of Composer, to a Hugging Face folder, or such a folder
-// to a checkpoint; writes a LoRA run's adapters in PEFT's form or merges them.
+// to a checkpoint, or either to a GGUF file for llama.cpp; writes a LoRA run's adapters in PEFT's
+// form or merges them.
 #include <filesystem>
 #include <string>
 
@@ -7,6 +8,7 @@
 #include <mpt/console/format.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/hf/convert.hpp>
+#include <mpt/hf/export_gguf.hpp>
 #include <mpt/hf/is_model.hpp>
 
 #include "support/app.hpp"
@@ -19,6 +21,7 @@ struct arguments {
   mpt::convert_options options;
   bool replace = false;
   bool merge = false;
+  bool gguf = false;
   bool shards_named = false;  // --max_shard_bytes is given
 };
 
@@ -31,6 +34,20 @@ void convert_adapter(mpt::model_source const& source, std::filesystem::path cons
              lora.rank_pattern.empty() ? "" : ", and others for some layers");
   if (options.base.empty() && source.base().empty())
     fmt::print("note: which model it stands beside is not known; name its folder with --base\n");
+}
+
+/// Writes a GGUF file.
+void convert_to_gguf(mpt::model_source const& source, arguments const& args,
+                     mpt::convert_options const& options, std::string const& parameters) {
+  parallel::require(!args.shards_named, args.from.string(),
+                    ": becomes one GGUF file; leave --max_shard_bytes out");
+  parallel::require(args.merge || !source.config().lora, args.from.string(),
+                    ": has adapters beside its weights, and a GGUF file of the model has none; add "
+                    "--merge");
+  auto const notes = export_gguf(source, args.to, options);
+  fmt::print("{} → {} ({} parameters, {})\n", source.path().string(), args.to.string(), parameters,
+             options.dtype.empty() ? source.dtype() : options.dtype);
+  for (auto const& note : notes) fmt::print("note: {}\n", note);
 }
 
 void convert(arguments const& args) {
@@ -49,6 +66,7 @@ void convert(arguments const& args) {
                     ": has no adapters to merge; leave --merge out");
   parallel::require(args.options.base.empty() || source.config().lora, args.from.string(),
                     ": has no adapters that stand beside a model; leave --base out");
+  if (args.gguf) return convert_to_gguf(source, args, options, parameters);
   bool const adapter_alone = is_checkpoint && source.config().lora && !args.merge;
   bool const exports = is_checkpoint || args.merge || mpt::hf::is_torch_file(source.path());
   parallel::require(!args.shards_named || (exports && !adapter_alone), args.from.string(),
@@ -69,6 +87,8 @@ void convert(arguments const& args) {
           "note: transformers' own MPT does not have this form ({}); the folder's code does: load "
           "it with trust_remote_code=True\n",
           fmt::join(gaps, "; "));
+    if (auto const unserved = mpt::vllm_gaps(source.config()); !unserved.empty())
+      fmt::print("note: vLLM does not serve this model as it is: {}\n", fmt::join(unserved, "; "));
     if (keeps_tokenizer)
       fmt::print(
           "note: the tokenizer of the folder that was replaced goes with it; name another with "
@@ -95,7 +115,8 @@ int main(int argc, char** argv) {
                  "PEFT's adapter")
       ->required()
       ->check(CLI::ExistingPath);
-  app.add_option("to", args.to, "Hugging Face folder, or folder of checkpoints")->required();
+  app.add_option("to", args.to, "Hugging Face folder, folder of checkpoints, or GGUF file")
+      ->required();
   app.add_option("--tokenizer", args.options.tokenizer,
                  "tokenizer folder to go with it; default: what the source names");
   app.add_option("--dtype", args.options.dtype, "float32, bfloat16 or float16; default: as trained")
@@ -103,6 +124,8 @@ int main(int argc, char** argv) {
   app.add_option("--max_shard_bytes", args.options.max_shard_bytes, "of one .safetensors file")
       ->capture_default_str()
       ->check(apps::whole_number(1));
+  app.add_flag("--gguf", args.gguf,
+               "write a GGUF file, which llama.cpp runs, of a model in any of these forms");
   app.add_flag("--merge", args.merge,
                "of a LoRA run, or PEFT's adapter: the whole model with adapters merged into it; "
                "else a run's adapters alone, in PEFT's form");

@@ -96,6 +96,25 @@ std::vector<std::string> transformers_gaps(model_config const& model) {
   return gaps;
 }
 
+std::vector<std::string> vllm_gaps(model_config const& model) {
+  if (model.family != "mpt") return {};
+  if (!transformers_gaps(model).empty())
+    return {"it has transformers' form of MPT alone, without the folder's code"};
+  std::vector<std::string> gaps;
+  auto const add_gap_unless = [&](bool is_served, std::string gap) {
+    if (!is_served) gaps.push_back(std::move(gap));
+  };
+  double const usual_scale = 1 / std::sqrt(static_cast<double>(head_dim(model)));
+  add_gap_unless(model.tie_word_embeddings, "it refuses an MPT with a head of its own");
+  add_gap_unless(model.norm_type == norm_kind::low_precision_layernorm,
+                 "it refuses a norm_type that is not spelt low_precision_layernorm");
+  add_gap_unless(model.embedding_fraction == 1, "it refuses an embedding_fraction that is not 1");
+  add_gap_unless(model.norm_eps == 1e-5, "it ignores norm_eps and takes 1e-5");
+  add_gap_unless(!model.attn.softmax_scale || *model.attn.softmax_scale == usual_scale,
+                 "it ignores softmax_scale and takes 1/sqrt(head_dim)");
+  return gaps;
+}
+
 nlohmann::json to_hf_json(model_config const& model, std::string_view dtype) {
   parallel::require(dtype == "float32" || dtype == "bfloat16" || dtype == "float16",
                     "torch_dtype must be float32, bfloat16 or float16, found ", dtype);

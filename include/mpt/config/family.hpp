@@ -36,6 +36,21 @@ struct stored_layer {
   tensor_form form = tensor_form::rows;
 };
 
+/// Whether projections of queries, keys and values have biases in llama.cpp.
+enum class gguf_biases : std::uint8_t { none, optional, required };
+
+/// How llama.cpp, and so a GGUF file, holds the models of a family.
+struct gguf_form {
+  std::string_view architecture;  ///< general.architecture; "": llama.cpp holds no such models
+  parallel::ops::activation_kind activation = parallel::ops::activation_kind::silu;
+  gguf_biases attention_biases = gguf_biases::none;
+  bool joins_projections = false;      ///< one tensor holds queries, keys and values
+  bool interleaves_rotation = false;   ///< elements 2i and 2i + 1 of a head turn together
+  bool has_head_width = false;         ///< heads together may differ from d_model in width
+  bool has_frequency_factors = false;  ///< rope_freqs, which holds Llama 3's scaling
+  bool needs_output = false;           ///< has an output tensor where embeddings are tied, too
+};
+
 struct model_family {
   std::string_view model_type;    ///< in config.json
   std::string_view architecture;  ///< the class of transformers
@@ -48,6 +63,8 @@ struct model_family {
   std::span<std::string_view const> buffers;
   /// PEFT's target_modules where a configuration names none.
   std::span<std::string_view const> default_targets;
+  /// In llama.cpp's terms.
+  gguf_form gguf = {};
 };
 
 /// All families, in alphabetical order, without MPT.

@@ -43,6 +43,10 @@ inline constexpr std::string_view remote_architecture = "ParallelMptForCausalLM"
 /// The differences between this model and transformers' MptForCausalLM; empty when there are none.
 [[nodiscard]] std::vector<std::string> transformers_gaps(model_config const& model);
 
+/// The reasons for which vLLM does not serve this model's Hugging Face folder, or would compute
+/// something else from it; empty when there are none.
+[[nodiscard]] std::vector<std::string> vllm_gaps(model_config const& model);
+
 namespace detail {
 
 /// A JSON value as a configuration value; `location` is the file and the name of the key.

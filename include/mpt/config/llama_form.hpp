@@ -56,17 +56,26 @@ inline constexpr std::array<std::string_view, 1> llama_buffers{".rotary_emb.inv_
 
 inline constexpr std::array<std::string_view, 2> llama_default_targets{"q_proj", "v_proj"};
 
+/// The architecture of llama.cpp that holds Llama and Mistral.
+inline constexpr gguf_form llama_gguf{.architecture = "llama",
+                                      .attention_biases = gguf_biases::optional,
+                                      .interleaves_rotation = true,
+                                      .has_head_width = true,
+                                      .has_frequency_factors = true};
+
 /// A family of this form.
 [[nodiscard]] constexpr model_family llama_family(std::string_view model_type,
                                                   std::string_view architecture,
-                                                  void (*describe)(family_form&, model_config&)) {
+                                                  void (*describe)(family_form&, model_config&),
+                                                  gguf_form gguf) {
   return {.model_type = model_type,
           .architecture = architecture,
           .describe = describe,
           .layers = llama_layers,
           .base_prefix = "model.",
           .buffers = llama_buffers,
-          .default_targets = llama_default_targets};
+          .default_targets = llama_default_targets,
+          .gguf = gguf};
 }
 
 }  // namespace mpt

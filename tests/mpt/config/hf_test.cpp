@@ -114,6 +114,28 @@ TEST_CASE("config.json: names transformers' MptForCausalLM exactly when that com
                                  "q and k are normalised (qk_ln); it ignores that"});
 }
 
+TEST_CASE("config.json: what vLLM refuses or ignores of an MPT is named") {
+  auto const hub = mpt::hub_form(mpt::named_size("125m"));
+  CHECK(mpt::vllm_gaps(hub).empty());
+  CHECK(mpt::vllm_gaps(mpt::named_size("125m")) ==
+        std::vector<std::string>{"it has transformers' form of MPT alone, without the folder's "
+                                 "code"});
+  auto scaled = hub;
+  scaled.attn.softmax_scale = 1 / std::sqrt(64.0);
+  CHECK(mpt::vllm_gaps(scaled).empty());
+  scaled.attn.softmax_scale = 0.25;
+  CHECK(mpt::vllm_gaps(scaled) ==
+        std::vector<std::string>{"it ignores softmax_scale and takes 1/sqrt(head_dim)"});
+  auto other = hub;
+  other.tie_word_embeddings = false;
+  other.norm_type = mpt::norm_kind::layernorm;
+  other.embedding_fraction = 0.5;
+  other.norm_eps = 1e-6;
+  CHECK(mpt::vllm_gaps(other).size() == 4);
+  other.family = "llama";
+  CHECK(mpt::vllm_gaps(other).empty());
+}
+
 TEST_CASE("difference_of: compares the meaning of the weights, not the spelling of settings") {
   mpt::model_config const plain;
   auto equivalent = plain;

@@ -52,12 +52,17 @@ constexpr std::string_view default_targets[] = {"c_attn"};
 
 }  // namespace
 
-extern constinit model_family const table = {.model_type = "gpt2",
-                                             .architecture = "GPT2LMHeadModel",
-                                             .describe = &describe,
-                                             .layers = layers,
-                                             .base_prefix = "transformer.",
-                                             .buffers = buffers,
-                                             .default_targets = default_targets};
+extern constinit model_family const table = {
+    .model_type = "gpt2",
+    .architecture = "GPT2LMHeadModel",
+    .describe = &describe,
+    .layers = layers,
+    .base_prefix = "transformer.",
+    .buffers = buffers,
+    .default_targets = default_targets,
+    .gguf = {.architecture = "gpt2",
+             .activation = parallel::ops::activation_kind::gelu_tanh,
+             .attention_biases = gguf_biases::required,
+             .joins_projections = true}};
 
 }  // namespace mpt::families::gpt2

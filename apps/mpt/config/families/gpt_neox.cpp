@@ -47,12 +47,18 @@ constexpr std::string_view default_targets[] = {"query_key_value"};
 
 }  // namespace
 
-extern constinit model_family const table = {.model_type = "gpt_neox",
-                                             .architecture = "GPTNeoXForCausalLM",
-                                             .describe = &describe,
-                                             .layers = layers,
-                                             .base_prefix = "gpt_neox.",
-                                             .buffers = buffers,
-                                             .default_targets = default_targets};
+extern constinit model_family const table = {
+    .model_type = "gpt_neox",
+    .architecture = "GPTNeoXForCausalLM",
+    .describe = &describe,
+    .layers = layers,
+    .base_prefix = "gpt_neox.",
+    .buffers = buffers,
+    .default_targets = default_targets,
+    .gguf = {.architecture = "gptneox",
+             .activation = parallel::ops::activation_kind::gelu_tanh,
+             .attention_biases = gguf_biases::required,
+             .joins_projections = true,
+             .needs_output = true}};
 
 }  // namespace mpt::families::gpt_neox

@@ -12,6 +12,7 @@ void describe(family_form& form, model_config& model) {
 
 }  // namespace
 
-extern constinit model_family const table = llama_family("llama", "LlamaForCausalLM", &describe);
+extern constinit model_family const table =
+    llama_family("llama", "LlamaForCausalLM", &describe, llama_gguf);
 
 }  // namespace mpt::families::llama

@@ -16,6 +16,6 @@ void describe(family_form& form, model_config& model) {
 }  // namespace
 
 extern constinit model_family const table =
-    llama_family("mistral", "MistralForCausalLM", &describe);
+    llama_family("mistral", "MistralForCausalLM", &describe, llama_gguf);
 
 }  // namespace mpt::families::mistral

@@ -12,6 +12,8 @@ void describe(family_form& form, model_config& model) {
 
 }  // namespace
 
-extern constinit model_family const table = llama_family("qwen2", "Qwen2ForCausalLM", &describe);
+extern constinit model_family const table =
+    llama_family("qwen2", "Qwen2ForCausalLM", &describe,
+                 {.architecture = "qwen2", .attention_biases = gguf_biases::required});
 
 }  // namespace mpt::families::qwen2

@@ -18,6 +18,7 @@ void describe(family_form& form, model_config& model) {
 
 }  // namespace
 
-extern constinit model_family const table = llama_family("qwen3", "Qwen3ForCausalLM", &describe);
+extern constinit model_family const table = llama_family(
+    "qwen3", "Qwen3ForCausalLM", &describe, {.architecture = "qwen3", .has_head_width = true});
 
 }  // namespace mpt::families::qwen3

@@ -1,0 +1,352 @@
+#include <mpt/hf/gguf_model.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include <mpt/model/rotary.hpp>
+#include <parallel/core/error.hpp>
+
+namespace mpt::hf {
+namespace {
+
+using parallel::index;
+using parallel::ops::activation_kind;
+
+constexpr gguf_form mpt_gguf{.architecture = "mpt",
+                             .activation = activation_kind::gelu_tanh,
+                             .attention_biases = gguf_biases::optional,
+                             .joins_projections = true};
+
+/// llama.cpp's names of layers, by ours. A `*` stands for the number of the block.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 16> layer_names{
+    {{"transformer.wte", "token_embd"},
+     {"transformer.wpe", "position_embd"},
+     {"transformer.blocks.*.norm_1", "blk.*.attn_norm"},
+     {"transformer.blocks.*.attn.Wqkv", "blk.*.attn_qkv"},
+     {"transformer.blocks.*.attn.Wq", "blk.*.attn_q"},
+     {"transformer.blocks.*.attn.Wk", "blk.*.attn_k"},
+     {"transformer.blocks.*.attn.Wv", "blk.*.attn_v"},
+     {"transformer.blocks.*.attn.q_ln", "blk.*.attn_q_norm"},
+     {"transformer.blocks.*.attn.k_ln", "blk.*.attn_k_norm"},
+     {"transformer.blocks.*.attn.out_proj", "blk.*.attn_output"},
+     {"transformer.blocks.*.norm_2", "blk.*.ffn_norm"},
+     {"transformer.blocks.*.ffn.gate_proj", "blk.*.ffn_gate"},
+     {"transformer.blocks.*.ffn.up_proj", "blk.*.ffn_up"},
+     {"transformer.blocks.*.ffn.down_proj", "blk.*.ffn_down"},
+     {"transformer.norm_f", "output_norm"},
+     {"lm_head", "output"}}};
+
+/// llama.cpp's factor of queries and keys under YaRN, which no field changes in every version.
+[[nodiscard]] double yarn_growth(double factor) { return 0.1 * std::log(factor) + 1; }
+
+[[nodiscard]] bool is_gelu(activation_kind kind) {
+  return kind == activation_kind::gelu || kind == activation_kind::gelu_tanh;
+}
+
+/// A list of reasons, each of which is added unless its condition holds.
+class gap_list {
+ public:
+  template <class... Parts>
+  void require(bool is_held, Parts const&... parts) {
+    if (!is_held) gaps_.push_back(parallel::concat(parts...));
+  }
+  [[nodiscard]] std::vector<std::string> take() { return std::move(gaps_); }
+
+ private:
+  std::vector<std::string> gaps_;
+};
+
+void add_attention_gaps(model_config const& model, gguf_form const& form, gap_list& gaps) {
+  auto const& attn = model.attn;
+  double const usual_scale = 1 / std::sqrt(static_cast<double>(head_dim(model)));
+  gaps.require(!attn.softmax_scale || std::fabs(*attn.softmax_scale / usual_scale - 1) < 1e-6,
+               "attn_config.softmax_scale is ", attn.softmax_scale.value_or(0),
+               ", and it scales scores by 1/sqrt(head_dim) alone");
+  gaps.require(!attn.attn_logit_softcapping, "scores are capped (attn_logit_softcapping)");
+  gaps.require(attn.sliding_window_size < 0 || attn.sliding_window_size >= model.max_seq_len - 1,
+               "attention has a window (of ", attn.sliding_window_size + 1,
+               " tokens), and it attends to all tokens here; a copy whose longest sequence is no "
+               "longer than the window computes the same");
+  gaps.require(attn.temperature.attn_scale == 0,
+               "queries have a temperature "
+               "(attn_temperature_tuning)");
+  gaps.require(model.layers.empty(), "layers differ from each other (block_overrides)");
+  gaps.require(model.family == "qwen3" || !attn.qk_gn,
+               "queries and keys are normalised head by head (qk_gn)");
+  gaps.require(!attn.qk_ln,
+               "whole queries and keys are normalised (qk_ln), on which its present code stops "
+               "with a failed assertion");
+  gaps.require(!attn.qk_gn || attn.qk_norm_eps == model.norm_eps, "norms of queries and keys add ",
+               attn.qk_norm_eps, ", the other norms ", model.norm_eps, ", and it has one epsilon");
+  gaps.require(form.has_head_width || query_width(model) == model.d_model, "heads are ",
+               query_width(model), " wide together and the model ", model.d_model,
+               ", which it takes to be the same");
+  bool const has_bias = has_attention_bias(model);
+  gaps.require(!has_bias || form.attention_biases != gguf_biases::none,
+               "projections of attention have biases");
+  gaps.require(has_bias || form.attention_biases != gguf_biases::required,
+               "projections of attention have no biases, which it expects");
+  gaps.require(!has_bias || query_width(model) == model.d_model,
+               "projections of attention have biases of another width than d_model");
+}
+
+void add_position_gaps(model_config const& model, gguf_form const& form, gap_list& gaps) {
+  if (!model.attn.rope) return;
+  auto const& rope = *model.attn.rope;
+  gaps.require(model.family != "mpt",
+               "positions are rotary, and an MPT's are learned or ALiBi's "
+               "there");
+  gaps.require(!rope.xpos_scale_base, "positions are xPos's");
+  gaps.require(form.has_frequency_factors || rope.scaling != rope_scaling::llama3,
+               "rotary positions are scaled as Llama 3's are, which it holds for Llama's "
+               "architecture alone");
+  if (rope.scaling != rope_scaling::yarn) return;
+  rope_config const defaults;
+  gaps.require(rope.beta_fast == defaults.beta_fast && rope.beta_slow == defaults.beta_slow &&
+                   rope.truncate == defaults.truncate &&
+                   std::fabs(rope.attention_factor - yarn_growth(rope.factor)) < 1e-6,
+               "YaRN's beta_fast, beta_slow, truncate or attention_factor are not its defaults");
+}
+
+}  // namespace
+
+gguf_form gguf_form_of(model_config const& model) {
+  auto const* const family = find_family(model.family);
+  return family == nullptr ? mpt_gguf : family->gguf;
+}
+
+std::vector<std::string> gguf_gaps(model_config const& model) {
+  auto const form = gguf_form_of(model);
+  gap_list gaps;
+  gaps.require(!form.architecture.empty(), "it has no architecture for the family ", model.family);
+  bool const is_mpt = model.family == "mpt";
+  gaps.require(!is_mpt || !is_rms(model.norm_type),
+               "norms are rmsnorm, and an MPT's are layernorm "
+               "there");
+  gaps.require(!is_mpt || model.ffn_type == ffn_kind::mptmlp,
+               "the FFN is gated (mptglu), and an MPT's is not there");
+  gaps.require(!is_mpt || !model.parallel_residual,
+               "attention and FFN read the same input (parallel_residual)");
+  bool const has_activation =
+      is_gelu(form.activation) ? is_gelu(model.ffn_act_fn) : model.ffn_act_fn == form.activation;
+  gaps.require(has_activation, "the FFN's activation is not ",
+               is_gelu(form.activation) ? "gelu" : "silu", ", which it always computes");
+  gaps.require(!model.logit_scale, "logits are scaled (logit_scale)");
+  gaps.require(!model.final_logit_softcapping, "logits are capped (final_logit_softcapping)");
+  add_attention_gaps(model, form, gaps);
+  add_position_gaps(model, form, gaps);
+  return gaps.take();
+}
+
+std::vector<std::string> gguf_notes(model_config const& model) {
+  std::vector<std::string> notes;
+  if (model.ffn_act_fn == activation_kind::gelu)
+    notes.emplace_back(
+        "llama.cpp computes GELU by its tanh approximation, which is off by at most 0.0005, and on "
+        "CPUs rounds it to half precision");
+  return notes;
+}
+
+std::vector<gguf_field> gguf_model_fields(model_config const& model, precision type,
+                                          std::string const& name) {
+  auto const form = gguf_form_of(model);
+  std::vector<gguf_field> fields;
+  auto const general = [&](std::string_view key, gguf_value value) {
+    fields.push_back({parallel::concat("general.", key), std::move(value)});
+  };
+  auto const add = [&](std::string_view key, gguf_value value) {
+    fields.push_back({parallel::concat(form.architecture, ".", key), std::move(value)});
+  };
+  auto const count = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
+  auto const number = [](double value) { return static_cast<float>(value); };
+  general("architecture", std::string(form.architecture));
+  general("type", std::string("model"));
+  general("name", name);
+  general("quantization_version", std::uint32_t{2});  // ggml's, which readers ask for
+  general("file_type", type == precision::fp32   ? std::uint32_t{0}
+                       : type == precision::fp16 ? std::uint32_t{1}
+                                                 : std::uint32_t{32});
+  add("vocab_size", count(model.vocab_size));
+  add("context_length", count(model.max_seq_len));
+  add("embedding_length", count(model.d_model));
+  add("block_count", count(model.n_layers));
+  add("feed_forward_length", count(ffn_hidden(model)));
+  add("attention.head_count", count(model.n_heads));
+  add("attention.head_count_kv", count(kv_heads(model)));
+  add(is_rms(model.norm_type) ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
+      number(model.norm_eps));
+  if (form.has_head_width)
+    for (char const* const key : {"attention.key_length", "attention.value_length"})
+      add(key, count(head_dim(model)));
+  if (model.family == "mpt")
+    add("attention.max_alibi_bias", number(model.attn.alibi ? model.attn.alibi_bias_max : 0));
+  if (model.attn.clip_qkv) add("attention.clamp_kqv", number(*model.attn.clip_qkv));
+  if (form.architecture == "gptneox") add("use_parallel_residual", model.parallel_residual);
+  if (!model.attn.rope) return fields;
+  auto const& rope = *model.attn.rope;
+  add("rope.freq_base", number(rope.theta));
+  add("rope.dimension_count", count(rope.rotary_dim.value_or(head_dim(model))));
+  bool const is_yarn = rope.scaling == rope_scaling::yarn;
+  if (is_yarn || rope.scaling == rope_scaling::linear) {
+    add("rope.scaling.type", std::string(is_yarn ? "yarn" : "linear"));
+    add("rope.scaling.factor", number(rope.factor));
+  }
+  if (is_yarn)
+    add("rope.scaling.original_context_length", count(rope.original_max_position_embeddings));
+  return fields;
+}
+
+namespace {
+
+/// A parameter's layer, its number of a block, and its ending (".weight").
+struct parameter_name {
+  std::string layer;  // with a star
+  std::string block;
+  std::string ending;
+};
+
+[[nodiscard]] parameter_name parse_name(std::string const& parameter) {
+  constexpr std::string_view prefix = "transformer.blocks.";
+  auto const dot = parameter.rfind('.');
+  parameter_name name{parameter.substr(0, dot), {}, parameter.substr(dot)};
+  if (!name.layer.starts_with(prefix)) return name;
+  auto const end = name.layer.find('.', prefix.size());
+  name.block = name.layer.substr(prefix.size(), end - prefix.size());
+  name.layer = parallel::concat(prefix, "*", std::string_view(name.layer).substr(end));
+  return name;
+}
+
+[[nodiscard]] std::string in_block(std::string_view pattern, parameter_name const& name) {
+  auto const star = pattern.find('*');
+  if (star == std::string_view::npos) return parallel::concat(pattern, name.ending);
+  return parallel::concat(pattern.substr(0, star), name.block, pattern.substr(star + 1),
+                          name.ending);
+}
+
+/// Collects the tensors of a file.
+class source_list {
+ public:
+  source_list(model_config const& model, precision type)
+      : model_(model), form_(gguf_form_of(model)), type_(element_type_of(type)) {}
+
+  void add(named_shape const& parameter) {
+    auto const name = parse_name(parameter.name);
+    auto const* const found =
+        std::ranges::find(layer_names, name.layer, [](auto const& pair) { return pair.first; });
+    parallel::require(found != layer_names.end(), "llama.cpp has no tensor for ", parameter.name);
+    auto const layer = found->second;
+    constexpr std::array<std::string_view, 3> apart{"blk.*.attn_q", "blk.*.attn_k", "blk.*.attn_v"};
+    bool const is_joint = layer == "blk.*.attn_qkv";
+    bool const is_apart = std::ranges::find(apart, layer) != apart.end();
+    if (is_joint && !form_.joins_projections) {
+      index const key_rows = kv_heads(model_) * head_dim(model_);
+      std::array<index, 3> const rows{query_width(model_), key_rows, key_rows};
+      index row = 0;
+      for (std::size_t i = 0; i < apart.size(); row += rows[i], ++i)
+        append(in_block(apart[i], name), parameter, {parameter.name, row, rows[i]});
+    } else {
+      append(in_block(is_apart && form_.joins_projections ? "blk.*.attn_qkv" : layer, name),
+             parameter, {parameter.name, 0, parameter.extents.front()});
+    }
+  }
+
+  /// Adds what no parameter has a name for.
+  void add_derived() {
+    bool const has_output = std::ranges::any_of(
+        sources_, [](gguf_source const& s) { return s.tensor.name == "output.weight"; });
+    if (form_.needs_output && !has_output) {
+      auto copy = sources_.front();
+      parallel::require(copy.tensor.name == "token_embd.weight", "the first parameter is ",
+                        copy.tensor.name, ", not the embeddings");
+      copy.tensor.name = "output.weight";
+      sources_.push_back(std::move(copy));
+    }
+    if (!model_.attn.rope || model_.attn.rope->scaling != rope_scaling::llama3) return;
+    auto unscaled_rope = *model_.attn.rope;
+    unscaled_rope.scaling = rope_scaling::none;
+    auto const unscaled = rotary_frequencies(unscaled_rope, head_dim(model_));
+    auto const scaled = rotary_frequencies(*model_.attn.rope, head_dim(model_));
+    gguf_source factors{.tensor = {.name = "rope_freqs.weight", .extents = {std::ssize(scaled)}}};
+    for (std::size_t i = 0; i < scaled.size(); ++i)
+      factors.values.push_back(static_cast<float>(unscaled[i] / scaled[i]));
+    sources_.push_back(std::move(factors));
+  }
+
+  [[nodiscard]] std::vector<gguf_source> take() { return std::move(sources_); }
+
+ private:
+  void append(std::string const& name, named_shape const& parameter, gguf_rows rows) {
+    auto found = std::ranges::find(sources_, name, [](auto const& s) { return s.tensor.name; });
+    if (found == sources_.end()) {
+      auto extents = parameter.extents;
+      extents.front() = 0;
+      bool const is_narrow = extents.size() > 1 && !name.starts_with("position_embd.");
+      bool const is_turned =
+          name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos;
+      sources_.push_back(
+          {.tensor = {.name = name,
+                      .type = is_narrow ? type_ : parallel::checkpoint::element_type::f32,
+                      .extents = extents},
+           .interleaved_rows = form_.interleaves_rotation && is_turned ? head_dim(model_) : 0});
+      found = std::prev(sources_.end());
+    }
+    found->tensor.extents.front() += rows.rows;
+    found->rows.push_back(std::move(rows));
+  }
+
+  model_config const& model_;
+  gguf_form form_;
+  parallel::checkpoint::element_type type_;
+  std::vector<gguf_source> sources_;
+};
+
+/// The rows of heads in the file's order: row j of a head's first half, then row j of its second.
+[[nodiscard]] std::vector<float> interleave(std::span<float const> rows, std::size_t head_rows,
+                                            std::size_t width) {
+  std::vector<float> out(rows.size());
+  for (std::size_t row = 0; row * width < rows.size(); ++row) {
+    auto const head = row / head_rows * head_rows;
+    auto const in_head = row % head_rows;
+    auto const target = head + 2 * (in_head % (head_rows / 2)) + in_head / (head_rows / 2);
+    std::ranges::copy(rows.subspan(row * width, width),
+                      out.begin() + static_cast<std::ptrdiff_t>(target * width));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<gguf_source> gguf_sources(model_config const& model,
+                                      std::span<named_shape const> parameters, precision type) {
+  source_list sources(model, type);
+  for (auto const& parameter : parameters) sources.add(parameter);
+  sources.add_derived();
+  return sources.take();
+}
+
+void for_each_gguf_piece(gguf_source const& source, tensor_source const& read,
+                         std::function<void(std::span<float const>)> const& emit) {
+  constexpr index chunk = index{1} << 20;  // elements that are read at once, where rows allow it
+  if (!source.values.empty()) return emit(source.values);
+  index width = 1;
+  for (index const extent : std::span(source.tensor.extents).subspan(1)) width *= extent;
+  index const unit = std::max(source.interleaved_rows, index{1});
+  index const rows_at_once = std::max(chunk / width / unit, index{1}) * unit;
+  std::vector<float> values;
+  for (auto const& [parameter, first, rows] : source.rows)
+    for (index row = 0; row < rows; row += rows_at_once) {
+      index const count = std::min(rows_at_once, rows - row);
+      values.resize(static_cast<std::size_t>(count * width));
+      read(parameter, (first + row) * width, values);
+      if (source.interleaved_rows == 0)
+        emit(values);
+      else
+        emit(interleave(values, static_cast<std::size_t>(source.interleaved_rows),
+                        static_cast<std::size_t>(width)));
+    }
+}
+
+}  // namespace mpt::hf

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# GGUF files of an MPT and of the other families, read back with ggml's Python package where there
+# is one; what is refused leaves no file.
+source "$(dirname "$0")/common.sh"
+
+"$programs/pretrain" small.yaml max_duration=2ba autoresume=false save_folder=run > log 2>&1 ||
+  { cat log >&2; fail pretrain; }
+"$programs/convert" run model.gguf --gguf > out || fail "convert --gguf"
+grep -q 'note: llama.cpp computes GELU by its tanh approximation' out || { cat out >&2; fail "no note about GELU"; }
+[[ $(head -c 4 model.gguf) == GGUF ]] || fail "not a GGUF file"
+refused() { # words, arguments of convert
+  if "$programs/convert" "${@:2}" > out 2> err; then fail "accepted: ${*:2}"; fi
+  grep -q "$1" err || { cat err >&2; fail "another message: ${*:2}"; }
+}
+refused 'exists already' run model.gguf --gguf
+"$programs/convert" run model.gguf --gguf --dtype float16 --replace > /dev/null || fail "convert --replace"
+refused 'is no GGUF file' run small.yaml --gguf --replace
+refused 'is a folder' run run --gguf
+refused 'leave --max_shard_bytes out' run other.gguf --gguf --max_shard_bytes 1000
+"$programs/pretrain" small.yaml max_duration=1ba autoresume=false save_folder=modern \
+  model.norm_type=rmsnorm model.logit_scale=0.5 > log 2>&1 || { cat log >&2; fail pretrain; }
+refused 'cannot hold this model: norms are rmsnorm.*; logits are scaled' modern other.gguf --gguf
+[[ ! -e other.gguf && ! -e other.gguf.tmp ]] || fail "a refusal left a file behind"
+
+if ! python3 -c 'import gguf, numpy, safetensors' 2> /dev/null; then
+  echo "skipped: python3 lacks gguf, numpy or safetensors, which read the files back"
+  exit 77
+fi
+configure() { # folder, config.json
+  mkdir -p "$1"
+  printf '%s\n' "$2" > "$1.json"
+  sed "s|^model:.*|model: {name: hf_causal_lm, pretrained_model_name_or_path: $1, pretrained: false}|;
+    /^  *resid_pdrop/d" small.yaml > "$1.yaml"
+  cp tokenizer/* "$1"
+  mv "$1.json" "$1/config.json"
+  "$programs/pretrain" "$1.yaml" max_duration=1ba autoresume=false save_folder="$1-run" > log 2>&1 ||
+    { cat log >&2; fail "pretrain $1"; }
+}
+sizes='"hidden_size": 48, "num_hidden_layers": 2, "vocab_size": 512, "num_attention_heads": 4,
+  "intermediate_size": 96, "max_position_embeddings": 64'
+configure llama '{"model_type": "llama", "num_key_value_heads": 2, "head_dim": 16, '"$sizes"'}'
+configure qwen2 '{"model_type": "qwen2", "num_key_value_heads": 2, '"$sizes"'}'
+configure qwen3 '{"model_type": "qwen3", "num_key_value_heads": 2, "head_dim": 16, '"$sizes"'}'
+configure neox '{"model_type": "gpt_neox", '"$sizes"'}'
+configure gpt2 '{"model_type": "gpt2", "n_embd": 48, "n_layer": 2, "n_head": 4, "vocab_size": 512, "n_positions": 64}'
+python3 "$source_root/tests/reference/check_gguf.py" "$programs/convert" run {llama,qwen2,qwen3,neox,gpt2}-run
