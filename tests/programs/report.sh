@@ -14,6 +14,7 @@ page() { "$programs/report" "$@" > log 2>&1 || { cat log >&2; fail "report $*"; 
 has() { grep -qF -- "$2" "$1" || fail "$1 lacks: $2"; }
 
 train run_name=one ranks=1 save_folder=one/ckpt metrics_file=one/metrics.jsonl eval_interval=10ba
+"$programs/pretrain" small.yaml run_name=one ranks=1 save_folder=one/ckpt print_plan=true > log 2>&1 || fail "print_plan"
 page one --out one.html
 grep -q warning log && { cat log >&2; fail "warnings of a sound run"; }
 python3 - << 'PYTHON' || fail "the page of one rank is not what the run was"
@@ -24,6 +25,8 @@ assert "<h1>one</h1>" in page
 assert ">complete<" in page
 assert f"{summary['loss']:.4f}" in page and f"{summary['evaluation']['cross_entropy']:.4f}" in page
 assert "namespace &lt;b&gt;parallel&lt;/b&gt; →" in page and "1 earlier batches" in page
+assert "src=\"data:image/svg+xml;base64,PHN2Zy" in page, "the picture of the step"
+assert "generated at 20 ba" not in page, "a text that is a note, too"
 assert "decoupled_adamw" in page and ">save_interval<" in page
 events = [json.loads(line) for line in open("one/ckpt/run.jsonl")]
 assert [e["event"] for e in events if e["event"] != "note"] == ["start", "train", "end"]

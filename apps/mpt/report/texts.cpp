@@ -144,6 +144,8 @@ std::string notes(std::vector<shown_run> const& runs) {
     std::set<std::string> seen;
     std::size_t shown = 0;
     for (auto const& note : record.notes) {
+      if (!record.samples.empty() && note.text.starts_with("generated at "))
+        continue;  // shown above
       if (!seen.insert(note.text).second) continue;
       if (++shown <= most_notes)
         list += fmt::format(
