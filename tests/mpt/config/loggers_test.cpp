@@ -6,6 +6,7 @@
 #include <mpt/config/loggers.hpp>
 #include <mpt/yaml/yaml.hpp>
 #include <parallel/support/files.hpp>
+#include <support/checkout.hpp>
 
 namespace loggers_test {
 
@@ -108,6 +109,15 @@ TEST_CASE("loggers: a run's settings are what is written, by dotted names") {
                                          {"model.name", "7", true},
                                          {"model.layers", "[1, a]"},
                                          {"empty", "null"}});
+}
+
+TEST_CASE("docs/trackers.md: its example is valid") {
+  auto const page = test::read_all(test::checkout() / "docs" / "trackers.md");
+  auto const begin = page.find("```yaml\n") + 8;
+  auto const loggers = read(page.substr(begin, page.find("```", begin) - begin));
+  CHECK(loggers.python_trackers.at(0).mode == "offline");
+  CHECK(loggers.mlflow->tracking_uri == "http://tracking.example:5000");
+  CHECK(loggers.csv == "runs/metrics.csv");
 }
 
 }  // namespace loggers_test
