@@ -16,8 +16,8 @@ namespace pc = parallel::checkpoint;
 
 static_assert(std::endian::native == std::endian::little, "GGUF files are little-endian");
 
-constexpr std::string_view magic = "GGUF";
-constexpr std::uint32_t version = 3;
+constexpr std::string_view gguf_magic = "GGUF";
+constexpr std::uint32_t gguf_version = 3;
 constexpr std::size_t longest_tensor_name = 63;
 
 /// The numbers that the format gives to the types of values.
@@ -110,10 +110,10 @@ bool is_gguf_file(std::filesystem::path const& path) {
   std::error_code unreadable;
   if (!std::filesystem::is_regular_file(path, unreadable)) return false;
   parallel::input_file const file(path);
-  std::array<char, magic.size()> begin{};
+  std::array<char, gguf_magic.size()> begin{};
   return file.size() >= begin.size() &&
          file.read_some(0, std::as_writable_bytes(std::span(begin))) == begin.size() &&
-         std::string_view(begin.data(), begin.size()) == magic;
+         std::string_view(begin.data(), begin.size()) == gguf_magic;
 }
 
 gguf_writer::gguf_writer(std::filesystem::path path, std::vector<gguf_field> const& fields,
@@ -124,8 +124,8 @@ gguf_writer::gguf_writer(std::filesystem::path path, std::vector<gguf_field> con
       file_((require_distinct_names(fields, path_.native()), lay_out(), open())) {
   try {
     preamble text;
-    text.raw(magic);
-    text.number(version);
+    text.raw(gguf_magic);
+    text.number(gguf_version);
     text.number(static_cast<std::uint64_t>(tensors_.size()));
     text.number(static_cast<std::uint64_t>(fields.size()));
     for (auto const& field : fields) text.field(field);
