@@ -10,6 +10,7 @@
 #include <mpt/hf/is_model.hpp>
 
 #include "support/app.hpp"
+#include "support/hub_names.hpp"
 #include "support/launcher.hpp"
 
 namespace {
@@ -36,8 +37,9 @@ void convert_adapter(mpt::model_source const& source, std::filesystem::path cons
 void convert(arguments const& args) {
   parallel::require(!args.to.empty(), "to: expected the name of a folder");
   bool const is_adapter_of_base = !args.options.base.empty() && mpt::is_adapter_folder(args.from);
-  auto const source = is_adapter_of_base ? mpt::model_source(args.options.base, args.from)
-                                         : mpt::model_source(args.from);
+  auto const source = is_adapter_of_base
+                          ? mpt::model_source(apps::local_model(args.options.base), args.from)
+                          : mpt::model_source(args.from);
   if (!source.note().empty()) mpt::console::say("note: {}\n", source.note());
   auto options = args.options;
   if (args.replace) options.existing = parallel::checkpoint::if_exists::replace;
@@ -89,9 +91,9 @@ int main(int argc, char** argv) {
   CLI::App app{"Convert a checkpoint to a Hugging Face folder, or the other way"};
   app.add_option("from", args.from,
                  "checkpoint, save folder, Composer checkpoint (.pt), Hugging Face folder, or "
-                 "PEFT's adapter")
+                 "PEFT's adapter; or the name of one on the hub, ORG/NAME")
       ->required()
-      ->check(CLI::ExistingPath);
+      ->check(apps::existing_path_or_name());
   app.add_option("to", args.to, "Hugging Face folder, or folder of checkpoints")->required();
   app.add_option("--tokenizer", args.options.tokenizer,
                  "tokenizer folder to go with it; default: what the source names");
@@ -111,6 +113,8 @@ int main(int argc, char** argv) {
       app, argc, argv,
       [&] {
         apps::require_one_process();
+        args.from = apps::local_model(args.from);
+        args.options.tokenizer = apps::local_tokenizer(args.options.tokenizer);
         args.shards_named = app.count("--max_shard_bytes") > 0;
         convert(args);
       },

@@ -25,6 +25,7 @@
 
 #include "support/app.hpp"
 #include "support/chat_templates.hpp"
+#include "support/hub_names.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
 #include "support/parquet.hpp"
@@ -213,8 +214,10 @@ void prepare_finetuning(arguments const& args) {
 int main(int argc, char** argv) {
   arguments args;
   CLI::App app{"Tokenise text into an MDS set: .json.gz, .jsonl, .jsonl.zst, .json or plain text"};
-  app.add_option("--tokenizer", args.tokenizer,
-                 "tokenizer.json, or a folder that holds it; --finetuning without it writes text");
+  app.add_option(
+      "--tokenizer", args.tokenizer,
+      "tokenizer.json, a folder that holds it, or a name of the hub; --finetuning without it "
+      "writes text");
   app.add_option("--concat_tokens", args.concat_tokens, "tokens of a sample")
       ->capture_default_str()
       ->check(apps::whole_number(1, std::numeric_limits<std::uint32_t>::max()));
@@ -271,6 +274,7 @@ int main(int argc, char** argv) {
       [&] {
         if (args.finetuning) require_options_of_rows(app);
         if (app.count("--process") == 0) apps::require_one_process();
+        args.tokenizer = apps::local_tokenizer(args.tokenizer);
         if (args.finetuning) return prepare_finetuning(args);
         parallel::require(!args.tokenizer.empty(),
                           "--tokenizer is required: a tokenizer.json, or a folder that holds it");
