@@ -12,6 +12,7 @@
 #include <mpt/hf/is_model.hpp>
 
 #include "support/app.hpp"
+#include "support/hub_names.hpp"
 #include "support/launcher.hpp"
 
 namespace {
@@ -53,8 +54,9 @@ void convert_to_gguf(mpt::model_source const& source, arguments const& args,
 void convert(arguments const& args) {
   parallel::require(!args.to.empty(), "to: expected the name of a folder");
   bool const is_adapter_of_base = !args.options.base.empty() && mpt::is_adapter_folder(args.from);
-  auto const source = is_adapter_of_base ? mpt::model_source(args.options.base, args.from)
-                                         : mpt::model_source(args.from);
+  auto const source = is_adapter_of_base
+                          ? mpt::model_source(apps::local_model(args.options.base), args.from)
+                          : mpt::model_source(args.from);
   if (!source.note().empty()) mpt::console::say("note: {}\n", source.note());
   auto options = args.options;
   if (args.replace) options.existing = parallel::checkpoint::if_exists::replace;
@@ -112,9 +114,9 @@ int main(int argc, char** argv) {
                            "convert tuned my-model --merge", "convert /models/mpt-7b ckpt"});
   app.add_option("from", args.from,
                  "checkpoint, save folder, Composer checkpoint (.pt), Hugging Face folder, or "
-                 "PEFT's adapter")
+                 "PEFT's adapter; or the name of one on the hub, ORG/NAME")
       ->required()
-      ->check(CLI::ExistingPath);
+      ->check(apps::existing_path_or_name());
   app.add_option("to", args.to, "Hugging Face folder, folder of checkpoints, or GGUF file")
       ->required();
   app.add_option("--tokenizer", args.options.tokenizer,
@@ -137,6 +139,8 @@ int main(int argc, char** argv) {
       app, argc, argv,
       [&] {
         apps::require_one_process();
+        args.from = apps::local_model(args.from);
+        args.options.tokenizer = apps::local_tokenizer(args.options.tokenizer);
         args.shards_named = app.count("--max_shard_bytes") > 0;
         convert(args);
       },

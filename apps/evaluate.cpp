@@ -28,6 +28,7 @@
 
 #include "support/app.hpp"
 #include "support/engine.hpp"
+#include "support/hub_names.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
 #include "support/loaded_model.hpp"
@@ -42,7 +43,7 @@ namespace fs = std::filesystem;
 struct arguments {
   fs::path model, adapter, data, tasks, gauntlet, json, markdown, rows;
   std::vector<std::string> overrides;
-  std::string tokenizer, precision = "fp32", device = "auto", token_encoding_type = "int64";
+  std::string name, tokenizer, precision = "fp32", device = "auto", token_encoding_type = "int64";
   std::optional<int> ranks, tensor;
   std::int64_t sequence_length = 0;  // 0: the model's longest
   std::int64_t batch_size = 8;
@@ -277,7 +278,7 @@ evaluation read_yaml(arguments& args) {
   parallel::require(
       args.first_model_option.empty(), args.model.string(), ": ", args.first_model_option,
       " goes with a model's folder; a YAML says what to run itself, as in device=cuda");
-  auto config = mpt::icl::load_eval_config(args.model, args.overrides);
+  auto config = apps::load_eval_config(args.model, args.overrides);
   say_once(config.report);
   args.device = config.device;
   return {.models = std::move(config.models),
@@ -310,7 +311,7 @@ evaluation read_options(arguments const& args) {
   parallel::require(!sees_ends || fs::is_directory(args.data),
                     "--eos_token_id and --bos_token_id tell where texts end in an MDS set, and "
                     "there is none; leave them out");
-  evaluation out{.models = {{.name = mpt::icl::name_of(args.model, args.adapter),
+  evaluation out{.models = {{.name = mpt::icl::name_of(args.name, args.adapter),
                              .path = args.model,
                              .adapter = args.adapter,
                              .tokenizer = args.tokenizer,
@@ -347,6 +348,9 @@ void check(arguments const& args) {
 void run(arguments args) {
   apps::require_own_launch();
   check(args);
+  args.name = args.model.string();
+  args.model = apps::local_model(args.model);
+  args.tokenizer = apps::local_tokenizer(args.tokenizer);
   bool const from_yaml = !fs::is_directory(args.model);
   auto const plan = from_yaml ? read_yaml(args) : read_options(args);
   for (auto const& [name, file] : {std::pair("--markdown", args.markdown), {"--rows", args.rows}})
@@ -378,10 +382,11 @@ int main(int argc, char** argv) {
                       "evaluate ckpt --icl_tasks tasks.yaml --ranks 8 --markdown tasks.md",
                       "evaluate eval.yaml device_eval_batch_size=4"});
   app.add_option("model", args.model,
-                 "checkpoint, save folder or Hugging Face folder; or an evaluation YAML in LLM "
+                 "checkpoint, save folder, Hugging Face folder or name of a model on the hub; or "
+                 "an evaluation YAML in LLM "
                  "Foundry's form")
       ->required()
-      ->check(CLI::ExistingPath);
+      ->check(apps::existing_path_or_name());
   app.add_option("--adapter", args.adapter, "folder of an adapter that PEFT wrote for the model")
       ->check(CLI::ExistingDirectory);
   app.add_option("overrides", args.overrides, "key.sub=value, which replaces the YAML's value");

@@ -27,6 +27,7 @@
 #include "support/app.hpp"
 #include "support/chat_templates.hpp"
 #include "support/engine.hpp"
+#include "support/hub_names.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
 #include "support/loaded_model.hpp"
@@ -37,7 +38,7 @@ namespace {
 
 struct arguments {
   std::filesystem::path model, adapter, prompts, json;
-  std::string tokenizer, prompt, precision = "fp32", device = "auto";
+  std::string name, tokenizer, prompt, precision = "fp32", device = "auto";
   std::string system = "You are a friendly chatbot who aims to be helpful and honest.";
   std::vector<std::string> stops;
   bool chat = false;
@@ -165,7 +166,7 @@ void write_json(arguments const& args, std::vector<mpt::file_prompt> const& prom
     tokens += continuations[i].tokens;
   }
   nlohmann::ordered_json const record{
-      {"model", args.model.string()},
+      {"model", args.name},
       {"generations", std::move(generations)},
       {"seconds", seconds},
       {"output_tokens_per_second", seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0}};
@@ -339,6 +340,9 @@ void apply_generation_defaults(arguments& args, mpt::model_source const& source)
 
 void generate(arguments args) {
   apps::require_own_launch();
+  args.name = args.model.string();
+  args.model = apps::local_model(args.model);
+  args.tokenizer = apps::local_tokenizer(args.tokenizer);
   mpt::model_source const source(args.model, args.adapter);
   apply_generation_defaults(args, source);
   if (!source.note().empty() && apps::is_primary_here())
@@ -423,9 +427,10 @@ int main(int argc, char** argv) {
   apps::add_examples(app, {"generate ckpt --prompt 'Once upon a time' --temperature 0.8",
                            "generate my-model --prompts prompts.txt --batch 8 --json out.json",
                            "generate my-model --chat"});
-  app.add_option("model", args.model, "checkpoint, save folder, or Hugging Face folder")
+  app.add_option("model", args.model,
+                 "checkpoint, save folder, Hugging Face folder, or the name of a model on the hub")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->check(apps::existing_path_or_name());
   app.add_option("--adapter", args.adapter, "folder of an adapter that PEFT wrote for the model")
       ->check(CLI::ExistingDirectory);
   auto* const input = app.add_option_group("input");

@@ -25,6 +25,7 @@
 
 #include "support/app.hpp"
 #include "support/chat_templates.hpp"
+#include "support/hub_names.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
 #include "support/parquet.hpp"
@@ -218,8 +219,10 @@ int main(int argc, char** argv) {
       {"prepare --tokenizer gpt-neox-20b --concat_tokens 2048 --eos_text '<|endoftext|>' "
        "--compression zstd --out_root my-copy-c4 --split train c4-train.*.json.gz",
        "prepare --finetuning --tokenizer my-model --out_root my-rows --split train rows.jsonl"});
-  app.add_option("--tokenizer", args.tokenizer,
-                 "tokenizer.json, or a folder that holds it; --finetuning without it writes text");
+  app.add_option(
+      "--tokenizer", args.tokenizer,
+      "tokenizer.json, a folder that holds it, or a name of the hub; --finetuning without it "
+      "writes text");
   app.add_option("--concat_tokens", args.concat_tokens, "tokens of a sample")
       ->capture_default_str()
       ->check(apps::whole_number(1, std::numeric_limits<std::uint32_t>::max()));
@@ -276,6 +279,7 @@ int main(int argc, char** argv) {
       [&] {
         if (args.finetuning) require_options_of_rows(app);
         if (app.count("--process") == 0) apps::require_one_process();
+        args.tokenizer = apps::local_tokenizer(args.tokenizer);
         if (args.finetuning) return prepare_finetuning(args);
         parallel::require(!args.tokenizer.empty(),
                           "--tokenizer is required: a tokenizer.json, or a folder that holds it");

@@ -24,7 +24,7 @@ constexpr std::string_view ranks_of_launch =
 // spellings are found.
 constexpr std::array options{
     foreign_option{"prepare", "--dataset",
-                   "give the files themselves (nothing is downloaded): prepare ... FILES"},
+                   "give the files themselves (fetch --dataset ORG/NAME gets them): prepare ... FILES"},
     foreign_option{"prepare", "--data_subset", "give the files of that subset: prepare ... FILES"},
     foreign_option{"prepare", "--splits",
                    "give --split NAME with the files of one split, once for each"},
@@ -72,7 +72,7 @@ constexpr std::array options{
     foreign_option{"generate", "--user_msg_fmt", "give the tokenizer's chat_template"},
     foreign_option{"generate", "--assistant_msg_fmt", "give the tokenizer's chat_template"},
     foreign_option{"generate evaluate", "--attn_impl", "leave it out: a device has one attention"},
-    foreign_option{"", "--revision", "give the folder of that revision: nothing is downloaded"},
+    foreign_option{"", "--revision", "give the folder of that revision, which fetch ORG/NAME --revision prints"},
     foreign_option{"", "--use_auth_token", "leave it out: nothing is downloaded"},
     foreign_option{"", "--trust_remote_code",
                    "leave it out: no code of a model or data set is run"},

@@ -41,6 +41,7 @@
 #include "support/claimed_folder.hpp"
 #include "support/engine.hpp"
 #include "support/exit_code.hpp"
+#include "support/hub_names.hpp"
 #include "support/journal_records.hpp"
 #include "support/launch.hpp"
 #include "support/launch_environment.hpp"
@@ -329,7 +330,7 @@ void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inpu
                    [&](mpt::settings const& settings) {
                      auto all_overrides = overrides;
                      all_overrides.insert(all_overrides.end(), settings.begin(), settings.end());
-                     auto other = mpt::load_train_config(file, all_overrides);
+                     auto other = apps::load_train_config(file, all_overrides);
                      auto const other_ranks = static_cast<int>(other.ranks.value_or(rank_count));
                      shard_within(other.parallelism, other_ranks,
                                   ranks_on_one_machine(other, other_ranks));
@@ -362,7 +363,7 @@ int train_program(int argc, char** argv, std::string const& description,
   app.add_option("overrides", overrides, "key.sub=value, which replaces the YAML's value");
   auto const body = [&] {
     apps::require_own_launch();
-    auto config = mpt::load_train_config(file, overrides);
+    auto config = apps::load_train_config(file, overrides);
     if (apps::is_primary()) {
       if (auto const line = describe_ignored(config.report); !line.empty())
         mpt::console::say("{}\n", line);
@@ -380,6 +381,7 @@ int train_program(int argc, char** argv, std::string const& description,
     bool const reads_data =
         !config.print_plan &&
         (!config.dry_run || needs_data_for_duration(config) || needs_data_for_packing(config));
+    if (reads_data) apps::fetch_named_sets(config);
     auto const open_trackers = config.dry_run || config.print_plan
                                    ? mpt::tracker_opener()
                                    : trackers_of(config, is_primary());

@@ -141,7 +141,7 @@ refused '--concat-tokens is not an option; did you mean --concat_tokens?' \
   prepare --tokenizer tokenizer --concat-tokens 32 --out_root none some.txt
 
 # Options of LLM Foundry's scripts: each is answered with ours, whatever else the parser would have said first.
-refused '--dataset is not an option: give the files themselves (nothing is downloaded): prepare ... FILES; --data_subset is not an option: give the files of that subset: prepare ... FILES; --splits is not an option: give --split NAME with the files of one split, once for each; --help' \
+refused '--dataset is not an option: give the files themselves (fetch --dataset ORG/NAME gets them): prepare ... FILES; --data_subset is not an option: give the files of that subset: prepare ... FILES; --splits is not an option: give --split NAME with the files of one split, once for each; --help' \
   prepare --dataset allenai/c4 --data_subset en --splits train_small val_small --concat_tokens 32 \
   --tokenizer tokenizer --out_root none --eos_text '<|endoftext|>' --no_wrap --bos_text ''
 refused '--path is not an option: give the files' prepare --path some.txt --tokenizer tokenizer --out_root none

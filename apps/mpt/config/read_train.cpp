@@ -278,8 +278,11 @@ train_config read_train_config(config_node const& document, config_environment c
 }
 
 train_config load_train_config(std::filesystem::path const& file,
-                               std::span<std::string const> overrides) {
-  return read_train_config(load_document(file, overrides), process_environment(file));
+                               std::span<std::string const> overrides,
+                               document_change const& change) {
+  auto document = load_document(file, overrides);
+  if (change) change(document);
+  return read_train_config(document, process_environment(file));
 }
 
 }  // namespace mpt

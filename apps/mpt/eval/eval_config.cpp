@@ -132,11 +132,14 @@ eval_config read_eval_config(config_node const& document, std::filesystem::path 
 }
 
 eval_config load_eval_config(std::filesystem::path const& file,
-                             std::span<std::string const> overrides) {
+                             std::span<std::string const> overrides,
+                             document_change const& change) {
   std::vector<std::string> settings(overrides.begin(), overrides.end());
   for (auto& text : settings)
     if (text.starts_with("model_name_or_path=")) text = "variables." + text;
-  return read_eval_config(load_document(file, settings), file);
+  auto document = load_document(file, settings);
+  if (change) change(document);
+  return read_eval_config(document, file);
 }
 
 void check_stated(model_config const& stated, model_config const& found, std::string_view origin) {

@@ -101,7 +101,10 @@ void publish(fs::path const& file, std::string const& text) {
         wanted.repository.kind == repository_kind::model ? "model" : "dataset",
         ", or does not show it (", net::describe_status(response.status), "; ", token,
         "); check the name",
-        wanted.repository.kind == repository_kind::model ? "" : ", and that it is a dataset's");
+        wanted.repository.kind == repository_kind::model ? "" : ", and that it is a dataset's",
+        wanted.repository.name.starts_with("mosaicml/")
+            ? "; mosaicml's repositories are gone from the hub: name the folder of a copy"
+            : "");
   parallel::fail(page, ": the hub answers ", net::describe_status(response.status),
                  "; try again later");
 }
@@ -167,7 +170,8 @@ class fetch {
 
   [[nodiscard]] listing chosen(listing const& files) const {
     auto out = wanted_.choice ? wanted_.choice(files) : files;
-    parallel::require(!out.empty(), described(wanted_), ": no file of it is asked for; it has ",
+    parallel::require(wanted_.may_be_empty || !out.empty(), described(wanted_),
+                      ": no file of it is asked for; it has ",
                       files.empty() ? "none" : first_names(files));
     return out;
   }
@@ -322,6 +326,17 @@ class fetch {
 };
 
 }  // namespace
+
+std::optional<snapshot> cached_repository(wanted_repository const& wanted,
+                                          settings const& where_from) {
+  auto offline = where_from;
+  offline.offline = true;
+  try {
+    return fetch_repository(wanted, offline, {});
+  } catch (parallel::error const&) {
+    return std::nullopt;
+  }
+}
 
 snapshot fetch_repository(wanted_repository const& wanted, settings const& where_from,
                           network_maker const& network, fetch_events const& events) {

@@ -1,6 +1,7 @@
 #include <mpt/hub/repository.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include <parallel/core/error.hpp>
@@ -47,7 +48,11 @@ bool is_repository_name(std::string_view name) {
 }
 
 bool means_repository(std::string const& text) {
+  constexpr std::array<std::string_view, 12> endings = {
+      ".yaml", ".yml", ".json",    ".jsonl", ".csv", ".txt",
+      ".gz",   ".zst", ".parquet", ".pt",    ".bin", ".safetensors"};
   return text.find('/') != std::string::npos && is_repository_name(text) &&
+         std::ranges::none_of(endings, [&](auto ending) { return text.ends_with(ending); }) &&
          !parallel::files::exists(text);
 }
 

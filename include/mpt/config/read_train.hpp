@@ -9,6 +9,7 @@
 #include <string>
 
 #include <mpt/config/train.hpp>
+#include <mpt/yaml/document.hpp>
 #include <mpt/yaml/reader.hpp>
 
 namespace mpt {
@@ -37,8 +38,10 @@ namespace detail {
 [[nodiscard]] train_config read_train_config(config_node const& document,
                                              config_environment const& environment = {});
 
-/// Loads a file with overrides and reads it.
+/// Loads a file with overrides and reads it. `change`, if it is given, may change the document
+/// before that.
 [[nodiscard]] train_config load_train_config(std::filesystem::path const& file,
-                                             std::span<std::string const> overrides = {});
+                                             std::span<std::string const> overrides = {},
+                                             document_change const& change = {});
 
 }  // namespace mpt

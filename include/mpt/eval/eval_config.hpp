@@ -17,6 +17,7 @@
 #include <mpt/config/hf.hpp>
 #include <mpt/config/icl_task.hpp>
 #include <mpt/config/train.hpp>
+#include <mpt/yaml/document.hpp>
 #include <mpt/yaml/report.hpp>
 
 namespace mpt::icl {
@@ -64,9 +65,11 @@ namespace detail {
                                            std::filesystem::path const& file);
 
 /// Loads a file with overrides and reads it. The override `model_name_or_path=MODEL` sets the
-/// variable of that name, as in LLM Foundry's README.
+/// variable of that name, as in LLM Foundry's README. `change`, if it is given, may change the
+/// document before it is read.
 [[nodiscard]] eval_config load_eval_config(std::filesystem::path const& file,
-                                           std::span<std::string const> overrides = {});
+                                           std::span<std::string const> overrides = {},
+                                           document_change const& change = {});
 
 /// Throws unless the sizes that a configuration states agree with those of the model that was
 /// found.

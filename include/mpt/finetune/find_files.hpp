@@ -3,7 +3,7 @@
 // hf_name is a folder or a file, or a format (json, csv, parquet) whose files data_dir or
 // data_files name. A folder's README.md may name them, too (dataset_card.hpp). A single file
 // belongs to the split in its name (test.jsonl), else to `train`; a request for another split is an
-// error, so that no evaluation reads training data. Nothing is downloaded: a name on the Hugging
+// error, so that no evaluation reads training data. Nothing is downloaded here: a name on the Hugging
 // Face Hub that is no local folder is an error that says what to do.
 #pragma once
 

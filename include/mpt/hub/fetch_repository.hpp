@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -35,7 +36,8 @@ struct fetch_events {
 struct wanted_repository {
   hub::repository repository;
   std::string revision = "main";
-  file_choice choice{};  ///< empty: all files
+  file_choice choice{};       ///< empty: all files
+  bool may_be_empty = false;  ///< whether the choice may be of no file
 };
 
 struct snapshot {
@@ -44,6 +46,11 @@ struct snapshot {
   listing files;  ///< that were chosen; empty where no listing is cached
   std::uint64_t downloaded_bytes = 0;
 };
+
+/// The snapshot that the cache has of a repository whose choice of files is whole; nothing
+/// otherwise.
+[[nodiscard]] std::optional<snapshot> cached_repository(wanted_repository const& wanted,
+                                                        settings const& where_from);
 
 /// Makes the network when it is needed. It may throw: that there is none in this build.
 using network_maker = std::function<net::network()>;

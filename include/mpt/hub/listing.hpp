@@ -18,7 +18,7 @@ namespace mpt::hub {
 struct listed_file {
   std::string path;  ///< in the repository, with '/'
   std::uint64_t size = 0;
-  std::string git_id;      ///< git's SHA-1 of the file, or of the note that stands for a large one
+  std::string git_id{};    ///< git's SHA-1 of the file, or of the note that stands for a large one
   std::string sha256{};    ///< of a large file, else empty
   std::string xet_hash{};  ///< noted in the cache for the hub's own programs
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,9 @@ void apply_override(config_node& root, std::string_view text, config_limits cons
 [[nodiscard]] config_node make_document(std::string_view text, std::string const& source,
                                         std::span<std::string const> overrides = {},
                                         config_limits const& limits = {});
+
+/// Changes a document before it is read.
+using document_change = std::function<void(config_node& document)>;
 
 /// Reads a YAML file and makes the document; locations name the file without its folder.
 [[nodiscard]] config_node load_document(std::filesystem::path const& path,

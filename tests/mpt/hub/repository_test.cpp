@@ -17,6 +17,13 @@ TEST_CASE("repository: names are the hub's") {
   CHECK_FALSE(is_repository_name(std::string(97, 'a')));
 }
 
+TEST_CASE("repository: names of files and of what is here mean no repository") {
+  CHECK(means_repository("mosaicml/mpt-7b"));
+  for (auto const* name :
+       {"gpt2", "yamls/mpt-125m.yaml", "data/train.jsonl", "a/b.pt", "./a", "/tmp/x"})
+    CHECK_FALSE(means_repository(name));
+}
+
 TEST_CASE("repository: folders and addresses are the hub's") {
   repository const model{repository_kind::model, "org/name"};
   CHECK(model.folder() == "models--org--name");

@@ -22,11 +22,13 @@ settings settings_of(std::map<std::string, std::string> const& variables) {
 
 TEST_CASE("hub settings: the cache's folder is huggingface_hub's") {
   CHECK(settings_of({{"HOME", "/home/me"}}).cache == "/home/me/.cache/huggingface/hub");
-  CHECK(settings_of({{"HOME", "/home/me"}, {"XDG_CACHE_HOME", "/x"}}).cache == "/x/huggingface/hub");
+  CHECK(settings_of({{"HOME", "/home/me"}, {"XDG_CACHE_HOME", "/x"}}).cache ==
+        "/x/huggingface/hub");
   CHECK(settings_of({{"HOME", "/home/me"}, {"HF_HOME", "~/hf"}}).cache == "/home/me/hf/hub");
   CHECK(settings_of({{"HF_HOME", "/hf"}, {"HUGGINGFACE_HUB_CACHE", "/old"}}).cache == "/old");
-  CHECK(settings_of({{"HF_HOME", "/hf"}, {"HUGGINGFACE_HUB_CACHE", "/old"}, {"HF_HUB_CACHE", "/new"}})
-            .cache == "/new");
+  CHECK(
+      settings_of({{"HF_HOME", "/hf"}, {"HUGGINGFACE_HUB_CACHE", "/old"}, {"HF_HUB_CACHE", "/new"}})
+          .cache == "/new");
 }
 
 TEST_CASE("hub settings: offline, endpoint and time limit") {

@@ -1,0 +1,270 @@
+#include "support/hub_names.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <mpt/config/read_train.hpp>
+#include <mpt/console/format.hpp>
+#include <mpt/console/progress.hpp>
+#include <mpt/console/say.hpp>
+#include <mpt/finetune/find_files.hpp>
+#include <mpt/finetune/split_files.hpp>
+#include <mpt/hub/choose_files.hpp>
+#include <mpt/hub/fetch_repository.hpp>
+#include <mpt/yaml/document.hpp>
+#include <parallel/core/file.hpp>
+
+#include "support/http.hpp"
+#include "support/launch.hpp"
+
+namespace apps {
+namespace {
+
+namespace fs = std::filesystem;
+using mpt::config_node;
+
+/// The snapshot of a repository. A download is said aloud by the process that makes it.
+mpt::hub::snapshot fetch_aloud(mpt::hub::wanted_repository const& wanted) {
+  mpt::console::progress bar("fetch " + wanted.repository.name);
+  mpt::hub::fetch_events events;
+  events.note = [&](std::string const& sentence) {
+    if (is_primary_here()) bar.note("note: " + sentence);
+  };
+  bool is_announced = false;
+  events.progress = [&](std::uint64_t bytes, std::uint64_t total, std::string_view path) {
+    if (!std::exchange(is_announced, true))
+      bar.note(fmt::format("downloading {} from the hub", wanted.repository.name));
+    auto const size = [](std::uint64_t count) {
+      return mpt::console::bytes(static_cast<double>(count));
+    };
+    bar.update(total == 0 ? 1.0 : static_cast<double>(bytes) / static_cast<double>(total),
+               fmt::format("{} of {}, {}", size(bytes), size(total), mpt::printable(path)));
+  };
+  // The first process of a machine downloads and tells; the others then wait for its locks.
+  auto const settings = mpt::hub::read_settings();
+  if (!is_primary_here() && !settings.offline && !cached_repository(wanted, settings))
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  try {
+    return mpt::hub::fetch_repository(wanted, settings, network, events);
+  } catch (parallel::storage_error const&) {
+    throw;
+  } catch (parallel::error const& problem) {
+    parallel::fail("there is no folder '", wanted.repository.name,
+                   "' here; as a name of the hub: ", problem.what());
+  }
+}
+
+[[nodiscard]] mpt::hub::wanted_repository model_named(std::string const& name,
+                                                      mpt::hub::weights choice) {
+  mpt::hub::wanted_repository out;
+  out.repository.name = name;
+  out.choice = [choice](mpt::hub::listing const& files) { return model_files(files, choice); };
+  return out;
+}
+
+[[nodiscard]] mpt::hub::wanted_repository tokenizer_named(std::string const& name) {
+  mpt::hub::wanted_repository out;
+  out.repository.name = name;
+  out.choice = mpt::hub::tokenizer_files;
+  return out;
+}
+
+/// The scalar at a path of keys, or null.
+[[nodiscard]] config_node* scalar_of(config_node& root, std::initializer_list<char const*> keys) {
+  config_node* node = &root;
+  for (char const* const key : keys)
+    if (node != nullptr) node = node->is_map() ? node->find(key) : nullptr;
+  return node != nullptr && node->is_scalar() ? node : nullptr;
+}
+
+[[nodiscard]] std::string text_of(config_node& root, std::initializer_list<char const*> keys) {
+  auto const* const node = scalar_of(root, keys);
+  return node == nullptr ? std::string() : node->text;
+}
+
+/// Whether the value is a name of the hub that no mirror of the document stands for.
+[[nodiscard]] bool is_hub_name(config_node& root, config_node const* value) {
+  if (value == nullptr || !mpt::hub::means_repository(value->text)) return false;
+  auto const* const mirrors = root.find("mirrors");
+  return mirrors == nullptr || !mirrors->is_map() || mirrors->find(value->text) == nullptr;
+}
+
+/// Whether a run encodes texts itself: examples for finetuning, tasks or prompts.
+[[nodiscard]] bool needs_tokenizer(config_node& root) {
+  if (root.find("icl_tasks") != nullptr || root.find("icl_tasks_str") != nullptr) return true;
+  auto* const callbacks = root.find("callbacks");
+  if (callbacks != nullptr && callbacks->is_map() &&
+      callbacks->find("generate_callback") != nullptr)
+    return true;
+  return text_of(root, {"train_loader", "name"}) == "finetuning" &&
+         scalar_of(root, {"train_loader", "dataset", "hf_name"}) != nullptr;
+}
+
+/// Replaces the names of the hub in a training document by folders of the cache.
+void replace_names(config_node& root) {
+  bool const is_plan =
+      text_of(root, {"dry_run"}) == "true" || text_of(root, {"print_plan"}) == "true";
+  bool const has_weights = !is_plan && text_of(root, {"model", "pretrained"}) != "false";
+  for (char const* const key : {"pretrained_model_name_or_path", "pretrained_lora_id_or_path"})
+    if (auto* const name = scalar_of(root, {"model", key}); is_hub_name(root, name))
+      name->text = fetch_aloud(model_named(name->text, has_weights ? mpt::hub::weights::included
+                                                                   : mpt::hub::weights::excluded))
+                       .folder.native();
+  auto* const name = scalar_of(root, {"tokenizer", "name"});
+  if (!is_hub_name(root, name)) return;
+  if (needs_tokenizer(root))
+    name->text = local_tokenizer(name->text);
+  else if (auto const cached =
+               cached_repository(tokenizer_named(name->text), mpt::hub::read_settings()))
+    name->text = cached->folder.native();
+}
+
+/// Replaces the names of the hub in one model of an evaluation's document.
+void replace_evaluated_names(config_node& root, config_node& model) {
+  auto* const name = scalar_of(model, {"model", "pretrained_model_name_or_path"});
+  if (is_hub_name(root, name)) {
+    if (model.find("model_name") == nullptr) {
+      auto shown = *name;
+      model.set({.name = "model_name", .location = name->location}, std::move(shown));
+    }
+    // set() may have moved the members
+    auto* const moved = scalar_of(model, {"model", "pretrained_model_name_or_path"});
+    moved->text = local_model(moved->text).native();
+  }
+  if (auto* const tokenizer = scalar_of(model, {"tokenizer", "name"}); is_hub_name(root, tokenizer))
+    tokenizer->text = local_tokenizer(tokenizer->text);
+}
+
+/// An empty folder that is removed with this object.
+class temporary_folder {
+ public:
+  temporary_folder() {
+    auto name = (fs::temp_directory_path() / "parallellm-XXXXXX").native();
+    if (::mkdtemp(name.data()) == nullptr) parallel::files::failure(name, "cannot create a folder");
+    path_ = name;
+  }
+  temporary_folder(temporary_folder const&) = delete;
+  temporary_folder& operator=(temporary_folder const&) = delete;
+  ~temporary_folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  [[nodiscard]] fs::path const& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// The paths in the repository of the files that find_files takes: it looks at a folder of empty
+/// files of the same names, with the repository's own README.md.
+[[nodiscard]] std::vector<std::string> files_of_split(mpt::hub::listing const& files,
+                                                      fs::path const& readme,
+                                                      mpt::finetune::file_names names,
+                                                      std::string const& repository) {
+  temporary_folder const outline;
+  for (auto const& file : files) {
+    if (!mpt::finetune::is_data_file(file.path)) continue;
+    fs::create_directories((outline.path() / file.path).parent_path());
+    parallel::output_file const empty(outline.path() / file.path,
+                                      parallel::output_file::existing::refuse);
+  }
+  if (fs::exists(readme)) fs::copy_file(readme, outline.path() / "README.md");
+  names.name = outline.path().native();
+  std::vector<std::string> out;
+  try {
+    for (auto const& file : mpt::finetune::find_files(names))
+      out.push_back(file.lexically_relative(outline.path()).generic_string());
+  } catch (parallel::error const& problem) {
+    std::string text = problem.what();
+    for (auto begin = text.find(names.name); begin != std::string::npos;
+         begin = text.find(names.name))
+      text.replace(begin, names.name.size(), repository);
+    parallel::fail(text);
+  }
+  return out;
+}
+
+/// Gets the files of one loader's split and names their folder in its place.
+void fetch_set(mpt::finetuning_config& set) {
+  if (!mpt::hub::means_repository(set.name)) return;
+  mpt::hub::wanted_repository wanted{{mpt::hub::repository_kind::dataset, set.name}};
+  mpt::hub::listing all_files;
+  wanted.may_be_empty = true;
+  wanted.choice = [&](mpt::hub::listing const& files) {
+    all_files = files;
+    return matching(files, {"README.md"});
+  };
+  auto const card = fetch_aloud(wanted);
+  if (!all_files.empty()) {  // else the cache has no listing of what it has
+    mpt::finetune::file_names names{
+        .split = set.split, .data_dir = set.data_dir, .data_files = set.data_files};
+    if (auto const unnamed = names.data_files.extract(""))
+      names.data_files[names.split] = unnamed.mapped();
+    auto const paths = files_of_split(all_files, card.folder / "README.md", names, set.name);
+    wanted.revision = card.commit;
+    wanted.choice = [&](mpt::hub::listing const& files) {
+      mpt::hub::listing out;
+      for (auto const& file : files)
+        if (std::ranges::find(paths, file.path) != paths.end()) out.push_back(file);
+      return out;
+    };
+    static_cast<void>(fetch_aloud(wanted));
+  }
+  set.name = card.folder.native();
+}
+
+}  // namespace
+
+CLI::Validator existing_path_or_name() {
+  return {[](std::string& text) -> std::string {
+            if (parallel::files::exists(text) || mpt::hub::means_repository(text)) return {};
+            return fmt::format("'{}' is neither here nor a name of the hub (ORG/NAME)",
+                               mpt::printable(text));
+          },
+          "PATH or ORG/NAME"};
+}
+
+fs::path local_model(fs::path const& path) {
+  if (!mpt::hub::means_repository(path.native())) return path;
+  return fetch_aloud(model_named(path.native(), mpt::hub::weights::included)).folder;
+}
+
+std::string local_tokenizer(std::string const& name) {
+  if (!mpt::hub::means_repository(name)) return name;
+  auto const cached = cached_repository(tokenizer_named(name), mpt::hub::read_settings());
+  if (cached && parallel::files::exists(cached->folder / "tokenizer.json"))
+    return cached->folder.native();
+  return fetch_aloud(tokenizer_named(name)).folder.native();
+}
+
+mpt::train_config load_train_config(fs::path const& file, std::span<std::string const> overrides) {
+  return mpt::load_train_config(file, overrides, replace_names);
+}
+
+void fetch_named_sets(mpt::train_config& config) {
+  if (config.train_loader.finetuning) fetch_set(*config.train_loader.finetuning);
+  for (auto& loader : config.eval_loaders)
+    if (loader.finetuning) fetch_set(*loader.finetuning);
+}
+
+mpt::icl::eval_config load_eval_config(fs::path const& file,
+                                       std::span<std::string const> overrides) {
+  return mpt::icl::load_eval_config(file, overrides, [](config_node& root) {
+    replace_evaluated_names(root, root);
+    if (auto* const models = root.find("models"); models != nullptr && models->is_list())
+      for (auto& model : models->items)
+        if (model.is_map()) replace_evaluated_names(root, model);
+  });
+}
+
+}  // namespace apps

@@ -1,0 +1,38 @@
+// Names of the Hugging Face Hub where the programs take folders: the hub's files are taken from its
+// cache, or downloaded to it, and the cache's folder is used. Of several processes one downloads a
+// file, the others wait for it.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <mpt/config/train.hpp>
+#include <mpt/eval/eval_config.hpp>
+
+namespace apps {
+
+/// Checks that an option is a path that exists, or may be a name of the hub (ORG/NAME).
+[[nodiscard]] CLI::Validator existing_path_or_name();
+
+/// `path`, or the folder of the model in the hub's cache where it is a name of the hub.
+[[nodiscard]] std::filesystem::path local_model(std::filesystem::path const& path);
+
+/// `name`, or the folder of its tokenizer in the hub's cache where it is a name of the hub.
+[[nodiscard]] std::string local_tokenizer(std::string const& name);
+
+/// Reads a training configuration. Models and tokenizers that it names as on the hub, and that its
+/// table `mirrors` does not map, are got first. A tokenizer that training does not need is not
+/// downloaded, nor are weights for a dry run.
+[[nodiscard]] mpt::train_config load_train_config(std::filesystem::path const& file,
+                                                  std::span<std::string const> overrides);
+
+/// Gets the files of the sets that finetuning names as on the hub (hf_name).
+void fetch_named_sets(mpt::train_config& config);
+
+/// Reads an evaluation's configuration; models and tokenizers that it names as on the hub are got.
+[[nodiscard]] mpt::icl::eval_config load_eval_config(std::filesystem::path const& file,
+                                                     std::span<std::string const> overrides);
+
+}  // namespace apps
