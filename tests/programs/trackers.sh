@@ -141,11 +141,14 @@ all="loggers={mlflow: {tracking_uri: 'http://127.0.0.1:$port', flush_interval: 1
   wandb: {project: p, python: '$python', tags: [a], init_kwargs: {mode: offline, dir: w}},
   tensorboard: {log_dir: events}, csv: {filename: real.csv}}"
 for fault in calm dead; do
-  rm -rf w events real.csv
-  "$programs/pretrain" small.yaml run_name=$fault save_folder=real-$fault metrics_file=$fault.jsonl max_duration=200ba \
+  rm -rf w events real.csv log
+  "$programs/pretrain" small.yaml run_name=$fault save_folder=real-$fault metrics_file=$fault.jsonl max_duration=400ba \
     "${evaluated[@]}" "$all" > log 2>&1 & run=$!
   if [[ $fault == dead ]]; then
-    until grep -q 'wandb: run' log; do sleep 0.1; kill -0 $run 2> /dev/null || break; done
+    until compgen -G 'w/wandb/offline-run-*/*.wandb' > /dev/null; do
+      sleep 0.1
+      kill -0 $run || { cat log >&2; fail "the run ended before its client began"; }
+    done
     pkill -9 -P $run -f 'def serve' || echo "note: the client was over before it was killed"
     first=$(ls -d w/wandb/offline-run-*)
   fi

@@ -1,6 +1,7 @@
 // The report of a batch has Composer's names and units, each with its value.
 #include <cmath>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -187,6 +188,53 @@ TEST_CASE("reporter: `finish` reports lost events, as it reports lost metrics") 
   }
   CHECK_THROWS_AS(out.finish(), parallel::storage_error);
   CHECK(test::contains(test::message_of([&] { out.finish(); }), " records were lost"));
+}
+
+/// Keeps what it is told.
+class noting_tracker : public mpt::tracker {
+ public:
+  explicit noting_tracker(std::vector<nlohmann::json>& records) : records_(records) {}
+  void log(std::int64_t step, nlohmann::ordered_json const& record) override {
+    records_.push_back({step, record});
+  }
+  [[nodiscard]] std::vector<std::string> take_notes() override { return {}; }
+  void finish() override { records_.emplace_back("finished"); }
+
+ private:
+  std::vector<nlohmann::json>& records_;
+};
+
+TEST_CASE("reporter: trackers and the table get what the metrics file gets") {
+  test::temporary_folder const folder;
+  std::vector<nlohmann::json> records;
+  std::int64_t first = 0;
+  mpt::train_config config;
+  config.logging.metrics_file = folder / "metrics.jsonl";
+  config.logging.loggers.csv = folder / "metrics.csv";
+  config.logging.progress_bar = config.logging.log_to_console = false;
+  {
+    mpt::reporter out(config, 4, 7, [&](std::int64_t batch) {
+      first = batch;
+      std::vector<std::unique_ptr<mpt::tracker>> trackers;
+      trackers.push_back(std::make_unique<noting_tracker>(records));
+      return trackers;
+    });
+    out.evaluation("", 13, 1, 0.5, 77);
+    out.tasks({.metrics = {{"metrics/copa", 0.5}}, .lines = {}}, 14);
+    out.finish();
+  }
+  CHECK(first == 7);
+  REQUIRE(records.size() == 3);
+  std::istringstream lines(test::read_all(config.logging.metrics_file));
+  for (std::size_t i = 0; i < 2; ++i) {
+    std::string line;
+    std::getline(lines, line);
+    CHECK(records[i] == nlohmann::json{13 + i, nlohmann::json::parse(line)});
+  }
+  CHECK(records[2] == "finished");
+  auto const table = test::read_all(folder / "metrics.csv");
+  CHECK(test::contains(table, "\r\n13,1.0,"));
+  CHECK(test::contains(table, "\r\n14,,,,,0.5\r\n"));
 }
 
 TEST_CASE("reporter: an evaluation has LLM Foundry's names, with the label of its set") {
