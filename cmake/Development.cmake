@@ -47,7 +47,9 @@ if(PARALLELLM_SANITIZE)
   endif()
   target_link_options(parallellm_dev INTERFACE -fsanitize=${PARALLELLM_SANITIZE})
 endif()
-foreach(target ParallelLM_mpt ParallelLM_mpt_directing)  # they are older than the launchers above
-  set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
-  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:parallellm_dev>)
+foreach(target ParallelLM_mpt ParallelLM_mpt_directing ParallelLM_curl)  # they are older than the launchers above
+  if(TARGET ${target})
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:parallellm_dev>)
+  endif()
 endforeach()

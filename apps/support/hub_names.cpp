@@ -207,7 +207,7 @@ void fetch_set(mpt::finetuning_config& set) {
   auto const card = fetch_aloud(wanted);
   if (!all_files.empty()) {  // else the cache has no listing of what it has
     mpt::finetune::file_names names{
-        .split = set.split, .data_dir = set.data_dir, .data_files = set.data_files};
+        .name = {}, .split = set.split, .data_dir = set.data_dir, .data_files = set.data_files};
     if (auto const unnamed = names.data_files.extract(""))
       names.data_files[names.split] = unnamed.mapped();
     auto const paths = files_of_split(all_files, card.folder / "README.md", names, set.name);
