@@ -153,9 +153,11 @@ class Journey:
         self.pretrain()
         problems = self.compare_forms()
         finetuning_problems = self.finetune() if self.options.finetune else []
-        for summary, found in ((self.facts["summary"], problems), (self.facts.get("finetuning"), finetuning_problems)):
-            if summary:
+        for summary, folder, found in ((self.facts["summary"], "checkpoints", problems),
+                                       (self.facts.get("finetuning"), "finetuned", finetuning_problems)):
+            if summary:  # the verdict goes into the run's own file too, which `report` shows
                 summary["table_row"]["conversion_inference_evaluation_ok"] = not found
+                (self.folder / folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
         rows = [self.row(self.facts["summary"], "no" if problems else "yes")]
         if self.options.finetune:
             row = list(self.row(self.facts["finetuning"], "no" if finetuning_problems else "yes"))

@@ -25,6 +25,9 @@ assert len(facts["losses"]) == 3 and len(set(facts["losses"].values())) == 1
 assert facts["finetuning losses"][-1] < facts["finetuning losses"][0] and facts["problems"] == []
 END_OF_FILE
 
+"$programs/report" out/small/checkpoints --out page.html > /dev/null
+grep -q '<td>yes</td>' page.html || fail "the page does not show the verdict"
+
 mkdir damaging
 for program in "$programs"/*; do ln -s "$program" damaging/; done
 rm damaging/convert
