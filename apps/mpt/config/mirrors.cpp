@@ -44,7 +44,7 @@ std::string mirror_advice(std::string_view key, std::string_view name) {
       name.starts_with("mosaicml/")
           ? "mosaicml's files are no longer on the hub, and nothing is downloaded; get "
             "a copy"
-          : "nothing is downloaded; get a copy of it",
+          : "names of the hub are ORG/NAME; else get a copy of it",
       " and give its path by ", key, "=PATH, or for every use of the name by mirrors.",
       printable(name), "=PATH");
 }

@@ -101,8 +101,8 @@ TEST_CASE("finetuning run: LLM Foundry's recipes are read with local mirrors of 
   CHECK(test::message_of(
             [&] { static_cast<void>(load("gpt2-arc-easy-cpu-streaming-dataset.yaml", {})); }) ==
         "gpt2-arc-easy-cpu-streaming-dataset.yaml:18:34: "
-        "model.pretrained_model_name_or_path: 'gpt2' is no folder on this machine; nothing is "
-        "downloaded; get a copy of it and give its path by "
+        "model.pretrained_model_name_or_path: 'gpt2' is no folder on this machine; names of "
+        "the hub are ORG/NAME; else get a copy of it and give its path by "
         "model.pretrained_model_name_or_path=PATH, or for every use of the name by "
         "mirrors.gpt2=PATH");
 }
@@ -176,8 +176,9 @@ TEST_CASE("finetuning run: adapters come from peft_config or from a PEFT folder"
   CHECK(refused({"model.peft_config={r: 4}", "model.pretrained_lora_id_or_path=" + folder}) ==
         "command line: model.pretrained_lora_id_or_path: give peft_config for a new "
         "adapter, or the path of an existing adapter, not both");
-  CHECK(test::contains(refused({"model.pretrained_lora_id_or_path=nowhere"}),
-                       "'nowhere' is no folder with adapter_config.json; nothing is downloaded"));
+  CHECK(test::contains(
+      refused({"model.pretrained_lora_id_or_path=nowhere"}),
+      "'nowhere' is no folder with adapter_config.json; names of the hub are ORG/NAME"));
   CHECK(test::contains(refused({"model.should_save_peft_only=false"}), "not yet supported"));
 }
 

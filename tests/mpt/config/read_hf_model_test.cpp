@@ -99,7 +99,7 @@ TEST_CASE("hf_causal_lm: each invalid setting gives one message") {
       {"pretrained: true", "f.yaml: model.pretrained_model_name_or_path: missing; it is required"},
       {"pretrained_model_name_or_path: gpt2",
        "f.yaml:1:53: model.pretrained_model_name_or_path: 'gpt2' is no folder on this machine; "
-       "nothing is downloaded; get a copy of it and give its path by "
+       "names of the hub are ORG/NAME; else get a copy of it and give its path by "
        "model.pretrained_model_name_or_path=PATH, or for every use of the name by "
        "mirrors.gpt2=PATH"},
       {"pretrained_model_name_or_path: mosaicml/mpt-7b",
