@@ -142,7 +142,7 @@ all="loggers={mlflow: {tracking_uri: 'http://127.0.0.1:$port', flush_interval: 1
   tensorboard: {log_dir: events}, csv: {filename: real.csv}}"
 for fault in calm dead; do
   rm -rf w events real.csv log
-  "$programs/pretrain" small.yaml run_name=$fault save_folder=real-$fault metrics_file=$fault.jsonl max_duration=400ba \
+  "$programs/pretrain" small.yaml run_name=$fault save_folder=real-$fault metrics_file=$fault.jsonl max_duration=200ba \
     "${evaluated[@]}" "$all" > log 2>&1 & run=$!
   if [[ $fault == dead ]]; then
     until compgen -G 'w/wandb/offline-run-*/*.wandb' > /dev/null; do
