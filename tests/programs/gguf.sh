@@ -41,6 +41,6 @@ sizes='"hidden_size": 48, "num_hidden_layers": 2, "vocab_size": 512, "num_attent
 configure llama '{"model_type": "llama", "num_key_value_heads": 2, "head_dim": 16, '"$sizes"'}'
 configure qwen2 '{"model_type": "qwen2", "num_key_value_heads": 2, '"$sizes"'}'
 configure qwen3 '{"model_type": "qwen3", "num_key_value_heads": 2, "head_dim": 16, '"$sizes"'}'
-configure neox '{"model_type": "gpt_neox", '"$sizes"'}'
+configure neox '{"model_type": "gpt_neox", "rotary_pct": 0.5, '"$sizes"'}'
 configure gpt2 '{"model_type": "gpt2", "n_embd": 48, "n_layer": 2, "n_head": 4, "vocab_size": 512, "n_positions": 64}'
 python3 "$source_root/tests/reference/check_gguf.py" "$programs/convert" run {llama,qwen2,qwen3,neox,gpt2}-run
