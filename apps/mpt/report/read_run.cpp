@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <ranges>
 #include <set>
 #include <system_error>
 
@@ -186,7 +185,8 @@ void join_programs(run_record& run, std::vector<run_program> const& measured) {
   // from the last on: a program that was killed before its first batch has no metrics, and the next
   // one begins with the same batch
   auto remaining = measured.size();
-  for (auto& program : run.programs | std::views::reverse) {
+  for (auto next = run.programs.rbegin(); next != run.programs.rend(); ++next) {
+    auto& program = *next;
     if (program.first_batch == 0 || remaining == 0) continue;
     if (measured[remaining - 1].first_batch != program.first_batch) continue;
     auto const& found = measured[--remaining];
