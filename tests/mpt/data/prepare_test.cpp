@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <mpt/data/hash.hpp>
 #include <mpt/data/prepare.hpp>
 #include <mpt/data/scratch.hpp>
 #include <mpt/data/token_dataset.hpp>
