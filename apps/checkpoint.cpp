@@ -46,7 +46,8 @@ std::vector<checkpoint::checkpoint_entry> entries(fs::path const& folder) {
     return found;
   }
   auto const id = checkpoint::checkpoint_id::parse(fs::canonical(folder).filename().native());
-  return {{id.value_or(checkpoint::checkpoint_id{}), folder, checkpoint::problem_of(folder)}};
+  return {{id.value_or(checkpoint::checkpoint_id{}), fs::canonical(folder),
+           checkpoint::problem_of(folder)}};
 }
 
 /// Opens the checkpoint that `folder` is, or the newest one in it.

@@ -45,7 +45,8 @@ void write_page(std::vector<fs::path> const& folders, fs::path const& out,
   std::vector<fs::path> inputs;
   for (auto const& run : runs) {
     inputs.push_back(run.metrics_file);
-    inputs.push_back(run.save_folder / "summary.json");
+    for (char const* const name : {"summary.json", "run.jsonl", "plan.svg"})
+      inputs.push_back(run.save_folder / name);
     for (auto const& problem : run.problems)
       mpt::console::say("warning: {}\n", mpt::report::without_controls(problem));
   }

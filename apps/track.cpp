@@ -28,12 +28,14 @@ int main(int argc, char** argv) {
     auto const time =
         std::chrono::milliseconds(static_cast<std::chrono::milliseconds::rep>(1000 * seconds));
     std::size_t sent = 0;
-    for (auto const& file : files)
-      sent += mpt::trackers::send_journal(
-                  file, python, apps::tracking_client(), time,
-                  [](std::string const& text) { mpt::console::say("{}\n", text); })
-                  ? 1
-                  : 0;
+    auto const say = [](std::string const& text) { mpt::console::say("{}\n", text); };
+    for (auto const& file : files) {
+      try {
+        sent += mpt::trackers::send_journal(file, python, apps::tracking_client(), time, say);
+      } catch (parallel::error const& problem) {  // the other files are tried too
+        say(problem.what());
+      }
+    }
     parallel::require(sent == files.size(), files.size() - sent, " of ", files.size(),
                       " journals could not be sent; try again when their servers answer");
     fmt::print("sent {} {}\n", sent, sent == 1 ? "journal" : "journals");

@@ -67,13 +67,20 @@ class Journey:
     def prepare(self):
         """A tokenizer and the splits, once for all models."""
         text = self.options.text
-        if text is None or (self.data / "val").exists():
+        if text is None:
+            return
+        note = self.options.out / "prepared.json"
+        made_of = {"text": text, "vocabulary": self.options.vocab_size, "sequence length": self.sequence_length()}
+        if note.exists():
+            if json.loads(note.read_text()) != made_of:
+                raise Failure(f"{self.data} was made of other text, or for another vocabulary or length; give another --out")
             return
         self.run("train_tokenizer", "--vocab_size", self.options.vocab_size, "--out", self.tokenizer, *text)
         for split, part in (("train", "rest"), ("val", "held_out")):
             self.run("prepare", "--tokenizer", self.tokenizer, "--concat_tokens", self.sequence_length(), "--eos_text",
                      "<|endoftext|>", "--compression", "zstd", "--out_root", self.data, "--split", split, "--hold_out", 20,
                      "--part", part, *text)
+        note.write_text(json.dumps(made_of))
 
     def sequence_length(self):
         """max_seq_len of the configuration, in its variables."""

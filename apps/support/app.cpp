@@ -55,7 +55,10 @@ std::vector<std::string> unknown_options(CLI::App const& app, int argc, char con
     bool const is_short = word.size() == 2 && word[0] == '-' && std::isalpha(word[1]) != 0;
     if (!word.starts_with("--") && !is_short) continue;
     std::string const name(word.substr(0, word.find('=')));
-    if (app.get_option_no_throw(name) == nullptr) out.emplace_back(word);
+    bool const is_of_command = std::ranges::any_of(
+        app.get_subcommands(nullptr),
+        [&](CLI::App const* command) { return command->get_option_no_throw(name) != nullptr; });
+    if (app.get_option_no_throw(name) == nullptr && !is_of_command) out.emplace_back(word);
   }
   return out;
 }
@@ -101,7 +104,7 @@ void require_stack() {
                                           min_bytes >> 10, "; raise the limit on them (ulimit -s)");
 }
 
-/// Prints the completion script that `words` ask for as "SHELL".
+/// Prints the completion script for `shell`.
 void print_completion(CLI::App const& app, std::string const& program, std::string const& shell) {
   parallel::require(std::ranges::find(apps::completion_shells, std::string_view(shell)) !=
                         std::end(apps::completion_shells),

@@ -50,8 +50,7 @@ void add_options(std::vector<completed_option>& out, CLI::App const& app) {
     added.choices = choices_in(type);
     out.push_back(std::move(added));
   }
-  for (auto const* const group : app.get_subcommands(nullptr))
-    if (group->get_name().empty()) add_options(out, *group);
+  for (auto const* const part : app.get_subcommands(nullptr)) add_options(out, *part);
 }
 
 [[nodiscard]] std::vector<std::string> subcommands_of(CLI::App const& app) {

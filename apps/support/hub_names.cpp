@@ -22,6 +22,7 @@
 #include <mpt/hub/choose_files.hpp>
 #include <mpt/hub/fetch_repository.hpp>
 #include <mpt/yaml/document.hpp>
+#include <mpt/yaml/scalar.hpp>
 #include <parallel/core/file.hpp>
 
 #include "support/http.hpp"
@@ -112,9 +113,11 @@ mpt::hub::snapshot fetch_aloud(mpt::hub::wanted_repository const& wanted) {
 
 /// Replaces the names of the hub in a training document by folders of the cache.
 void replace_names(config_node& root) {
-  bool const is_plan =
-      text_of(root, {"dry_run"}) == "true" || text_of(root, {"print_plan"}) == "true";
-  bool const has_weights = !is_plan && text_of(root, {"model", "pretrained"}) != "false";
+  auto const is_set = [&](std::initializer_list<char const*> keys, bool fallback) {
+    return mpt::parse_bool(text_of(root, keys)).value_or(fallback);
+  };
+  bool const is_plan = is_set({"dry_run"}, false) || is_set({"print_plan"}, false);
+  bool const has_weights = !is_plan && is_set({"model", "pretrained"}, true);
   for (char const* const key : {"pretrained_model_name_or_path", "pretrained_lora_id_or_path"})
     if (auto* const name = scalar_of(root, {"model", key}); is_hub_name(root, name))
       name->text = fetch_aloud(model_named(name->text, has_weights ? mpt::hub::weights::included
@@ -183,7 +186,7 @@ class temporary_folder {
   std::vector<std::string> out;
   try {
     for (auto const& file : mpt::finetune::find_files(names))
-      out.push_back(file.lexically_relative(outline.path()).generic_string());
+      out.push_back(file.lexically_normal().lexically_relative(outline.path()).generic_string());
   } catch (parallel::error const& problem) {
     std::string text = problem.what();
     for (auto begin = text.find(names.name); begin != std::string::npos;

@@ -13,6 +13,7 @@
 #include <mpt/train/report/run_summary.hpp>
 #include <mpt/train/setup/run_plan.hpp>
 #include <nlohmann/json.hpp>
+#include <parallel/core/failures.hpp>
 
 #include "support/process.hpp"
 
@@ -26,6 +27,17 @@ namespace apps {
           {"scratch", memory.scratch.total()}};
 }
 
+/// Appends a record to the journal of a run. A full disk is an error, as it is for metrics.
+inline void append_record(mpt::train_config const& config, std::string_view kind,
+                          nlohmann::ordered_json record) {
+  mpt::run_journal journal(config.checkpoint.save_folder);
+  journal.add(kind, std::move(record));
+  if (journal.lost() > 0)
+    parallel::fail<parallel::storage_error>(config.checkpoint.save_folder, ": the journal ",
+                                            mpt::journal_name,
+                                            " cannot be written, as on a full disk");
+}
+
 /// Writes the start of a program that trains as planned on `ranks` ranks of `nodes` machines, each
 /// with the device `device_name`. `configuration`: its keys as they were written.
 inline void write_start(mpt::train_config const& config, mpt::run_plan const& plan, int ranks,
@@ -34,38 +46,37 @@ inline void write_start(mpt::train_config const& config, mpt::run_plan const& pl
   auto const& m = config.model;
   auto const& metrics = config.logging.metrics_file;
   nlohmann::ordered_json notes(config.report.notes);
-  mpt::run_journal(config.checkpoint.save_folder)
-      .add(
-          "start",
-          {{"program", config.train_loader.finetuning ? "finetune" : "pretrain"},
-           {"program_seconds", program_seconds()},
-           {"run_name", config.run_name},
-           {"model", fmt::format("{}, {} parameters, {} layers × {}, {}", m.family,
-                                 mpt::console::count(static_cast<double>(parameter_count(m))),
-                                 m.n_layers, m.d_model, positions_name(m))},
-           {"precision", config.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16"},
-           {"ranks", ranks},
-           {"nodes", nodes},
-           {"device", device_name},
-           {"layout", fmt::format("{}, {} microbatches of {}", describe_layout(config, plan.layout),
-                                  plan.split.accumulation, plan.split.microbatch)},
-           {"metrics_file", metrics.empty() ? "" : std::filesystem::absolute(metrics).string()},
-           {"memory_plan", json_of(plan.memory)},
-           {"notes", std::move(notes)},
-           {"configuration", configuration}});
+  append_record(
+      config, "start",
+      {{"program", config.train_loader.finetuning ? "finetune" : "pretrain"},
+       {"program_seconds", program_seconds()},
+       {"run_name", config.run_name},
+       {"model", fmt::format("{}, {} parameters, {} layers × {}, {}", m.family,
+                             mpt::console::count(static_cast<double>(parameter_count(m))),
+                             m.n_layers, m.d_model, positions_name(m))},
+       {"precision", config.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16"},
+       {"ranks", ranks},
+       {"nodes", nodes},
+       {"device", device_name},
+       {"layout", fmt::format("{}, {} microbatches of {}", describe_layout(config, plan.layout),
+                              plan.split.accumulation, plan.split.microbatch)},
+       {"metrics_file", metrics.empty() ? "" : std::filesystem::absolute(metrics).string()},
+       {"memory_plan", json_of(plan.memory)},
+       {"notes", std::move(notes)},
+       {"configuration", configuration}});
 }
 
 /// Writes the end of a program that was not killed.
 inline void write_end(mpt::train_config const& config, mpt::run_summary const& s) {
-  mpt::run_journal(config.checkpoint.save_folder)
-      .add("end", {{"batches", s.batches},
-                   {"batches_here", s.batches_here},
-                   {"stopped", s.stop_asked},
-                   {"training_seconds", s.seconds},
-                   {"data_wait_share", s.data_wait_share},
-                   {"evaluation_seconds", s.evaluation_seconds},
-                   {"saving_seconds", s.saves.held_up_seconds + s.local_saves.held_up_seconds},
-                   {"wall_clock_seconds", program_seconds()}});
+  append_record(config, "end",
+                {{"batches", s.batches},
+                 {"batches_here", s.batches_here},
+                 {"stopped", s.stop_asked},
+                 {"training_seconds", s.seconds},
+                 {"data_wait_share", s.data_wait_share},
+                 {"evaluation_seconds", s.evaluation_seconds},
+                 {"saving_seconds", s.saves.held_up_seconds + s.local_saves.held_up_seconds},
+                 {"wall_clock_seconds", program_seconds()}});
 }
 
 }  // namespace apps

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <exception>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -51,11 +52,14 @@ void send_all(int connection, std::string_view text) {
   }
 }
 
-std::string plain_response(std::string_view status, std::string_view text) {
+/// `more`: further lines of the head.
+std::string plain_response(std::string_view status, std::string_view text,
+                           std::string_view more = {}) {
   return fmt::format(
       "HTTP/1.1 {}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n"
-      "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n{}\n",
-      status, text.size() + 1, text);
+      "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: "
+      "close\r\n{}\r\n{}\n",
+      status, text.size() + 1, more, text);
 }
 
 }  // namespace
@@ -109,8 +113,9 @@ std::string page_server::response_to(std::string_view request,
                "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
                page.size(), refresh_seconds) +
            page;
-  } catch (parallel::error const& problem) {
-    return plain_response("500 Internal Server Error", problem.what());
+  } catch (std::exception const& problem) {  // it may be gone at the next question
+    return plain_response("500 Internal Server Error", problem.what(),
+                          fmt::format("Refresh: {}\r\n", refresh_seconds));
   }
 }
 

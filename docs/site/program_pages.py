@@ -6,7 +6,7 @@ import re
 import subprocess
 
 PROGRAMS = ("prepare", "train_tokenizer", "pretrain", "finetune", "evaluate", "generate", "convert", "checkpoint", "launch",
-            "flight", "quickstart", "report", "fetch", "journey")
+            "flight", "quickstart", "report", "fetch", "track")
 ROLES = {"effective": "", "without_effect": "no effect here", "restricted": "not supported"}
 
 

@@ -20,7 +20,7 @@ echo '# rows' > root/datasets/org/rows/README.md
 
 "$python" "$source_root/tests/programs/hub_server.py" root state & server=$!
 trap 'kill $server 2> /dev/null' EXIT
-until [[ -e state/ports ]]; do sleep 0.05; done
+until [[ -e state/ports ]]; do sleep 0.05; kill -0 $server || fail "the server of the test does not start"; done
 read -r port _ < state/ports
 export HF_ENDPOINT=http://127.0.0.1:$port
 

@@ -66,7 +66,7 @@ echo "the page of eight ranks has the memory of each"
 "$programs/pretrain" small.yaml run_name=killed save_folder=killed/ckpt metrics_file=killed/metrics.jsonl \
   max_duration=400ba save_interval=100ba > log 2>&1 &
 for ((i = 0; i < 1200; ++i)); do
-  [[ $(cat killed/metrics.jsonl 2> /dev/null | wc -l) -gt 110 && -L killed/ckpt/latest ]] && break
+  [[ $(cat killed/metrics.jsonl 2> /dev/null | wc -l) -gt 160 && -L killed/ckpt/latest ]] && break
   sleep 0.05
 done
 kill -KILL $! || fail "it was over before it was killed: the test shows nothing"

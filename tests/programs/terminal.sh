@@ -47,6 +47,14 @@ commands=$(bash -c '
   "$(complete -p checkpoint | sed "s/.*-F \([^ ]*\).*/\1/")"
   echo "${COMPREPLY[@]}"' - "$("$programs/checkpoint" --completion bash)")
 [[ $commands == verify ]] || fail "the commands of checkpoint complete to '$commands'"
+flags=$(bash -c '
+  source /dev/stdin <<< "$1"
+  COMP_WORDS=(checkpoint verify ckpt --js) COMP_CWORD=3
+  "$(complete -p checkpoint | sed "s/.*-F \([^ ]*\).*/\1/")"
+  echo "${COMPREPLY[@]}"' - "$("$programs/checkpoint" --completion bash)")
+[[ $flags == --json ]] || fail "the options of a command complete to '$flags'"
+said=$("$programs/checkpoint" verify nowhere --json 2>&1) && fail "a folder that is not there is verified"
+[[ $said == *nowhere* && $said != *"--json is not an option"* ]] || fail "not the folder is refused: $said"
 said=$("$programs/convert" --completion fish 2>&1) && fail "an unknown shell is accepted"
 [[ $said == *"expected bash or zsh, found 'fish'"* ]] || fail "an unknown shell is not named: $said"
 echo "$count programs: examples, and completion by bash$(command -v zsh > /dev/null && echo ' and zsh')"

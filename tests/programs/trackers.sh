@@ -77,6 +77,7 @@ echo "a wrong token: nothing lost"
 
 # A server that is away, and comes back in the middle of the run.
 kill "$server"
+wait "$server" 2> /dev/null || true
 rm -f away.json
 "$programs/pretrain" small.yaml save_folder=away metrics_file=away.jsonl max_duration=400ba "$(mlflow)" > log 2>&1 & run=$!
 until grep -q 'does not answer' log; do sleep 0.05; kill -0 $run || { cat log >&2; fail "the run ended"; }; done

@@ -84,13 +84,13 @@ void refuse_secrets(config_reader& reader, std::string_view variable) {
 /// Fails unless `uri` is the address of a server, without a password in it.
 void check_tracking_uri(config_reader const& reader, std::string const& uri) {
   if (uri.empty()) return;
+  reader.check("tracking_uri", uri.find('@') == std::string::npos,  // and then it is not quoted
+               "must not hold a name or password; set $MLFLOW_TRACKING_USERNAME and "
+               "$MLFLOW_TRACKING_PASSWORD, or $MLFLOW_TRACKING_TOKEN");
   reader.check("tracking_uri", uri.starts_with("http://") || uri.starts_with("https://"), "'",
                printable(uri),
                "' is no server's address (http://... or https://...); a server for a local file: "
                "mlflow server --backend-store-uri sqlite:///mlflow.db");
-  reader.check("tracking_uri", uri.find('@') == std::string::npos,
-               "must not hold a name or password; set $MLFLOW_TRACKING_USERNAME and "
-               "$MLFLOW_TRACKING_PASSWORD, or $MLFLOW_TRACKING_TOKEN");
 }
 
 [[nodiscard]] mlflow_config read_mlflow(config_reader reader, std::string const& run_name) {

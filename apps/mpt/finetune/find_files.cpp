@@ -80,10 +80,20 @@ namespace {
   return file;
 }
 
+/// Throws unless a path that a README.md names stays in the folder of that file, whose author need
+/// not be the one who trains.
+void require_inside(std::filesystem::path const& folder, std::string const& path) {
+  auto const normal = std::filesystem::path(path).lexically_normal();
+  bool const leads_out = normal.is_absolute() || (!normal.empty() && *normal.begin() == "..");
+  parallel::require(!leads_out, (folder / "README.md").native(), ": names \"", path,
+                    "\", which leads out of its folder");
+}
+
 /// The files that the README.md of `folder` lists for a split.
 [[nodiscard]] std::vector<std::filesystem::path> files_of_card(std::filesystem::path const& folder,
                                                                card_config const& card,
                                                                std::string const& split) {
+  require_inside(folder, card.data_dir);
   auto const base = card.data_dir.empty() ? folder : folder / card.data_dir;
   if (card.data_files.empty()) return split_files(base, split);
   auto const found = card.data_files.find(split);
@@ -94,9 +104,11 @@ namespace {
                     ": its configuration ", card.name, " has no split \"", split, "\"; it has ",
                     split_names);
   std::vector<std::filesystem::path> files;
-  for (auto const& pattern : found->second)
+  for (auto const& pattern : found->second) {
+    require_inside(folder, (std::filesystem::path(card.data_dir) / pattern).native());
     for (auto& file : matching_files(base, pattern, "README.md"))
       if (std::ranges::find(files, file) == files.end()) files.push_back(std::move(file));
+  }
   return files_of_one_format(files);
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/ranges.h>
 
+#include <mpt/hf/generation_defaults.hpp>
 #include <mpt/hf/gguf_model.hpp>
 #include <mpt/hf/gguf_tokenizer.hpp>
 #include <mpt/hf/merge.hpp>
@@ -35,8 +36,8 @@ void require_free(std::filesystem::path const& out, convert_options const& optio
             {"no tokenizer was found to go with it, so that the file takes and gives ids alone; "
              "name one with --tokenizer"}};
   auto const loaded = load_fitting_tokenizer(name, source.config());
-  auto const end_tokens =
-      options.tokenizer.empty() ? source.end_tokens() : std::vector<std::int64_t>();
+  auto end_tokens = options.tokenizer.empty() ? source.end_tokens() : std::vector<std::int64_t>();
+  if (end_tokens.empty()) end_tokens = read_generation_ends(name).value_or(end_tokens);
   return hf::gguf_tokenizer_of(loaded, source.config().vocab_size, end_tokens);
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <mpt/config/token_ids.hpp>
 #include <mpt/yaml/node.hpp>
 #include <mpt/yaml/small_file.hpp>
 #include <parallel/checkpoint/json.hpp>
@@ -19,6 +20,12 @@ std::optional<nlohmann::json> read_generation_json(std::filesystem::path const& 
   auto json = parallel::checkpoint::parse_json(read_small_file(file), file.string());
   parallel::require(json.is_object(), file.string(), ": must be a JSON object");
   return json;
+}
+
+std::optional<std::vector<std::int64_t>> read_generation_ends(std::filesystem::path const& folder) {
+  auto const json = read_generation_json(folder);
+  if (!json) return std::nullopt;
+  return read_token_ids(*json, "eos_token_id", generation_file(folder).string());
 }
 
 generation_defaults read_generation_defaults(std::filesystem::path const& folder) {

@@ -170,7 +170,7 @@ void gguf_writer::lay_out() {
                       " is declared twice");
     data_bytes_ = offset + bytes;
     parallel::require(data_bytes_ <= INT64_MAX / 2, location,
-                      ": the file would exceed 63 bits of bytes");
+                      ": the file would exceed 62 bits of bytes");
   }
 }
 

@@ -241,6 +241,10 @@ void add_ends(tokenizer const& tokenizer, std::span<std::int64_t const> end_toke
   out.add_id("eos", end);
   auto const other = std::ranges::find_if(ends, [&](std::int64_t id) { return id != end; });
   if (other != ends.end()) out.add_id("eot", *other);
+  if (std::ranges::count_if(ends, [&](std::int64_t id) { return id != end; }) > 1)
+    out.note(
+        "a GGUF file names two tokens that end a text; of the model's further ones llama.cpp knows "
+        "those with usual names alone");
   out.add_id("padding", tokenizer.id_of_role("pad_token"));
   out.add("add_bos_token", !affixes.prefix.empty());
   out.add("add_eos_token", !affixes.suffix.empty());
@@ -275,6 +279,9 @@ void add_byte_level(tokenizer_parts const& parts, std::vector<std::string> lines
 void add_sentencepiece(tokenizer_parts const& parts, std::vector<std::string> const& lines,
                        std::int64_t vocab_size, std::string const& file, field_list& out) {
   merge_scores const score(parts, lines, file);
+  parallel::require(parts.characters.has_all_bytes(), file,
+                    ": lacks tokens of bytes, of which llama.cpp makes unknown characters; it "
+                    "would stop at the first such character");
   bool const has_prefix =
       parts.normalizer.prepend_mark ||
       (parts.metaspace && parts.metaspace->prefix != metaspace::prefix_scheme::never);

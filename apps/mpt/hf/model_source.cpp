@@ -193,8 +193,7 @@ void model_source::open(model_config const* known_model) {
 }
 
 void model_source::read_generation_config() {
-  if (auto const json = read_generation_json(path_))
-    end_tokens_ = read_token_ids(*json, "eos_token_id", generation_file(path_).string());
+  if (auto ends = read_generation_ends(path_)) end_tokens_ = *std::move(ends);
 }
 
 void model_source::read_adapters(nlohmann::json const& peft_config) {

@@ -261,7 +261,13 @@ class fetch {
     std::uint64_t missing = 0;
     std::set<std::string> counted;
     for (auto const& file : wanted.files)
-      if (!is_here(paths_.blob(file)) && counted.insert(file.blob()).second) missing += file.size;
+      if (!is_here(paths_.blob(file)) && counted.insert(file.blob()).second) {
+        auto unfinished = paths_.blob(file);
+        unfinished += ".incomplete";
+        std::error_code absent;
+        auto const present = fs::file_size(unfinished, absent);
+        missing += absent || present > file.size ? file.size : file.size - present;
+      }
     parallel::files::make_folders(paths_.root / "blobs");
     struct ::statvfs disk {};
     if (missing == 0 || ::statvfs(paths_.root.c_str(), &disk) != 0) return;

@@ -78,9 +78,9 @@ std::optional<std::chrono::milliseconds> read_retry_after(
   std::tm date{};
   char const* const rest = ::strptime(value.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
   if (rest == nullptr || *rest != '\0') return std::nullopt;
-  auto const instant = std::chrono::system_clock::from_time_t(::timegm(&date));
-  auto const wait = std::chrono::ceil<std::chrono::milliseconds>(instant - current_time);
-  return std::max(wait, std::chrono::milliseconds(0));
+  auto const wait = static_cast<std::int64_t>(::timegm(&date)) -
+                    static_cast<std::int64_t>(std::chrono::system_clock::to_time_t(current_time));
+  return std::chrono::seconds(std::clamp<std::int64_t>(wait, 0, 1'000'000));
 }
 
 http_client::http_client(http_transport transport, retry_policy policy, note on_wait, sleeper sleep)

@@ -74,8 +74,11 @@ bool is_http_url(std::string_view text) {
 }
 
 url parse_url(std::string_view text) {
-  parallel::require(is_http_url(text), "'", text.substr(0, text.find('?')),
-                    "' is no address of the web; expected http://... or https://...");
+  if (!is_http_url(text)) {
+    bool const may_hold_password = text.find('@') != text.npos;
+    parallel::fail("'", may_hold_password ? "..." : text.substr(0, text.find('?')),
+                   "' is no address of the web; expected http://... or https://...");
+  }
   parallel::require(std::ranges::none_of(text,
                                          [](char letter) {
                                            auto const code = static_cast<unsigned char>(letter);

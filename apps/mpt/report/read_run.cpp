@@ -19,6 +19,7 @@ namespace mpt::report {
 namespace {
 
 namespace fs = std::filesystem;
+using detail::count_at;
 using detail::number_at;
 using detail::text_at;
 
@@ -52,6 +53,9 @@ std::vector<fs::path> metrics_files(fs::path const& folder) {
   return files;
 }
 
+/// The last second of the year 9999, which is as far as dates are written.
+constexpr double latest_second = 253'402'300'799.0;
+
 bool is_save_folder(fs::path const& folder) {
   return is_file(folder / journal_name) || is_file(folder / summary_name);
 }
@@ -70,7 +74,8 @@ fs::path find_save_folder(fs::path const& folder) {
 }
 
 /// The metrics file of a run: the one that it says it has written or, where that is not there, as
-/// after the folder was moved, the only one in its folders.
+/// after the folder was moved, one of the same name in its folders. A run that names none may have
+/// the only one in the folder that was given.
 fs::path find_metrics_file(run_record& run) {
   fs::path const written = text_at(run.start, "metrics_file");
   if (!written.empty() && is_file(written)) return written;
@@ -81,7 +86,8 @@ fs::path find_metrics_file(run_record& run) {
   for (auto const& folder : folders)
     for (auto const& file : metrics_files(folder)) {
       if (!written.empty() && file.filename() == written.filename()) return file;
-      files.push_back(file);
+      bool const may_be_its_own = folder == run.folder || folder == run.save_folder;
+      if (written.empty() && may_be_its_own) files.push_back(file);
     }
   if (files.size() == 1) return files.front();
   if (files.size() > 1)
@@ -113,7 +119,7 @@ void read_journal(run_record& run) {
   if (run.save_folder.empty() || !is_file(file)) return;
   auto const add = [&](nlohmann::ordered_json const& record) -> std::string {
     auto const event = text_at(record, "event");
-    double const time = number_at(record, "time");
+    double const time = std::clamp(number_at(record, "time"), 0.0, latest_second);
     if (event == "start") {
       run.start = record;
       run.programs.emplace_back().began = time - number_at(record, "program_seconds");
@@ -123,14 +129,13 @@ void read_journal(run_record& run) {
       return "";
     }
     if (event == "note") {
-      run.notes.push_back(
-          {static_cast<std::int64_t>(number_at(record, "batch")), text_at(record, "text")});
+      run.notes.push_back({count_at(record, "batch"), text_at(record, "text")});
       return "";
     }
     if (run.programs.empty()) return "comes before the start of a program";
     auto& program = run.programs.back();
     if (event == "train") {
-      program.first_batch = static_cast<std::int64_t>(number_at(record, "batches")) + 1;
+      program.first_batch = count_at(record, "batches") + 1;
       program.spent.start = std::max(0.0, time - program.began);
       return "";
     }
@@ -138,7 +143,7 @@ void read_journal(run_record& run) {
     auto& spent = program.spent;
     program.is_ended = true;
     program.is_stopped = record.contains("stopped") && record["stopped"] == true;
-    program.last_batch = static_cast<std::int64_t>(number_at(record, "batches"));
+    program.last_batch = count_at(record, "batches");
     if (number_at(record, "batches_here") == 0) program.first_batch = 0;
     auto const training = number_at(record, "training_seconds");
     spent.data = training * std::clamp(number_at(record, "data_wait_share"), 0.0, 1.0);

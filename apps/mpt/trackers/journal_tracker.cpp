@@ -133,6 +133,7 @@ void journal_tracker::send_some() {
     }
     pause_ = {};
     last_failure_.clear();
+    is_outage_told_ = false;
   } catch (send_failure const& failure) {
     handle(failure);
   } catch (parallel::error const& problem) {
@@ -151,11 +152,11 @@ void journal_tracker::handle(send_failure const& failure) {
     std::scoped_lock const guard(lock_);
     is_given_up_ = true;
   }
-  if (next == send_failure::remedy::restart) {
-    sender_->restart();
-    sent_ = 0;
-  }
+  if (failure.next() == send_failure::remedy::restart) sent_ = 0;  // the client's work is lost
+  if (next == send_failure::remedy::restart) sender_->restart();
   if (is_cancelled_) return;  // the end of the run tells it
+  bool const is_outage = next == send_failure::remedy::wait;
+  if (is_outage && std::exchange(is_outage_told_, true)) return;
   note_once(parallel::concat(
       failure.what(),
       next == send_failure::remedy::give_up ? "; the run goes on, and its metrics are kept in "

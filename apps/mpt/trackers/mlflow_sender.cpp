@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <mpt/net/url.hpp>
 #include <mpt/trackers/line_protocol.hpp>
 #include <parallel/core/file.hpp>
 
@@ -18,17 +19,6 @@ using remedy = send_failure::remedy;
 
 [[nodiscard]] std::string text_of(json const& body) {
   return body.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-/// `text` for a query of a URL.
-[[nodiscard]] std::string percent_encoded(std::string_view text) {
-  std::string out;
-  for (char const c : text) {
-    bool const is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' || c == '~';
-    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
 }
 
 /// At most `most_bytes` of `text`, without a part of a character of UTF-8 at the end.
@@ -166,11 +156,20 @@ void mlflow_sender::refuse(std::string_view endpoint, http_answer const& answer)
 
 std::string mlflow_sender::experiment_id(std::string const& name,
                                          cancellation const& is_cancelled) const {
-  auto const query = "experiments/get-by-name?experiment_name=" + percent_encoded(name);
-  auto const found = ask("GET", query, nullptr, is_cancelled, true);
-  if (!found.is_null()) return found.at("experiment").at("experiment_id").get<std::string>();
-  auto const created = ask("POST", "experiments/create", {{"name", name}}, is_cancelled);
-  return created.at("experiment_id").get<std::string>();
+  auto const query = "experiments/get-by-name?experiment_name=" + net::percent_encoded(name);
+  auto const find = [&]() -> std::optional<std::string> {
+    auto const found = ask("GET", query, nullptr, is_cancelled, true);
+    if (found.is_null()) return std::nullopt;
+    return found.at("experiment").at("experiment_id").get<std::string>();
+  };
+  if (auto const id = find()) return *id;
+  try {
+    auto const created = ask("POST", "experiments/create", {{"name", name}}, is_cancelled);
+    return created.at("experiment_id").get<std::string>();
+  } catch (send_failure const&) {  // another run may have created it meanwhile
+    if (auto const id = find()) return *id;
+    throw;
+  }
 }
 
 void mlflow_sender::read_settings(json const& init) {

@@ -166,6 +166,30 @@ void check_python_tracker(python_tracker_config const& tracker) {
   return out;
 }
 
+/// Stands for a tracker that could not be opened, which holds no run up: says so once.
+class unopened_tracker final : public tracker {
+ public:
+  explicit unopened_tracker(std::string note) : notes_{std::move(note)} {}
+
+  void log(std::int64_t, nlohmann::ordered_json const&) override {}
+  [[nodiscard]] std::vector<std::string> take_notes() override { return std::exchange(notes_, {}); }
+  void finish() override {}
+
+ private:
+  std::vector<std::string> notes_;
+};
+
+/// open(), or what stands for a tracker whose journal cannot be written or is being sent.
+template <class Open>
+[[nodiscard]] std::unique_ptr<tracker> open_or_note(std::string const& name, Open const& open) {
+  try {
+    return open();
+  } catch (parallel::error const& problem) {
+    return std::make_unique<unopened_tracker>(
+        parallel::concat(name, ": ", problem.what(), "; this run's metrics do not go there"));
+  }
+}
+
 }  // namespace
 
 fs::path tracker_folder(train_config const& config) {
@@ -198,8 +222,12 @@ tracker_opener make_tracker_opener(train_config const& config, loggers_config co
     bool const is_resumed = first_batch > 1;
     std::vector<std::unique_ptr<tracker>> out;
     for (auto const& tracker : loggers.python_trackers)
-      out.push_back(open_python_tracker(folder, tracker, loggers.settings, is_resumed));
-    if (loggers.mlflow) out.push_back(open_mlflow(folder, loggers, client, is_resumed));
+      out.push_back(open_or_note(tracker.module, [&] {
+        return open_python_tracker(folder, tracker, loggers.settings, is_resumed);
+      }));
+    if (loggers.mlflow)
+      out.push_back(
+          open_or_note("mlflow", [&] { return open_mlflow(folder, loggers, client, is_resumed); }));
     return out;
   };
 }

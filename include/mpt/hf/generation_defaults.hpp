@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,10 @@ namespace mpt {
 
 /// The file's content, an object; nothing where the folder has no such file.
 [[nodiscard]] std::optional<nlohmann::json> read_generation_json(
+    std::filesystem::path const& folder);
+
+/// eos_token_id of the file, the tokens that end a text; nothing where the folder has no such file.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> read_generation_ends(
     std::filesystem::path const& folder);
 
 /// Settings that a file gives; none where it gives none.

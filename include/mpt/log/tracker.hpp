@@ -26,6 +26,9 @@ class tracker {
   /// The messages for the user since the last call.
   [[nodiscard]] virtual std::vector<std::string> take_notes() = 0;
 
+  /// The program has to end soon, as after a signal: `finish` waits for seconds at most.
+  virtual void hurry() {}
+
   /// Ends the run at the destination; further notes may follow.
   virtual void finish() = 0;
 };

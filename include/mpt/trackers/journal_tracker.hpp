@@ -40,6 +40,7 @@ class journal_tracker : public tracker {
 
   void log(std::int64_t step, nlohmann::ordered_json const& record) override;
   [[nodiscard]] std::vector<std::string> take_notes() override;
+  void hurry() override { options_.finish = options_.failed; }
   void finish() override;
 
   /// Sends the journal as it is, waiting for at most `time`. Returns whether everything was sent;
@@ -75,6 +76,7 @@ class journal_tracker : public tracker {
   bool is_given_up_ = false;
   int restarts_ = 0;
   std::string last_failure_;
+  bool is_outage_told_ = false;  // since the last success
   std::size_t sent_ = 0;
   clock::time_point last_send_ = clock::now();
   std::chrono::milliseconds pause_{0};  // before the next try

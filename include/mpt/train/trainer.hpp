@@ -128,6 +128,7 @@ class trainer {
     summary_.device_memory_bytes = std::ranges::max(summary_.device_memory_by_rank);
     summary_.batches = batch_;
     pace_.summarize(summary_, utilisation_, *peak_, config_.global_train_batch_size);
+    if (report_ && summary_.stop_asked) report_->hurry();
     if (report_) report_->finish();  // last, as no rank waits for rank 0 while a tracker is slow
     return summary_;
   }

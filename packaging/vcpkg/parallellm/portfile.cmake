@@ -11,6 +11,9 @@ vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}"
   OPTIONS -DPARALLELLM_APPS=OFF -DPARALLELLM_TESTS=OFF -DPARALLELLM_BENCH=OFF)
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(PACKAGE_NAME ParallelLM CONFIG_PATH lib/cmake/ParallelLM)
+if(NOT "checkpoint" IN_LIST FEATURES)  # its libraries are then not there
+  file(REMOVE "${CURRENT_PACKAGES_DIR}/lib/pkgconfig/parallellm-checkpoint.pc")
+endif()
 vcpkg_fixup_pkgconfig()
 file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/share/doc" "${CURRENT_PACKAGES_DIR}/lib/cmake")
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")

@@ -84,7 +84,8 @@ TEST_CASE("loggers: secrets and addresses that are none are refused, and not rep
   for (std::string const text :
        {"wandb: {api_key: s3cret}", "wandb: {init_kwargs: {api_key: s3cret}}",
         "mlflow: {token: s3cret}", "mlflow: {password: s3cret}",
-        "mlflow: {tracking_uri: 'http://u:s3cret@h'}"}) {
+        "mlflow: {tracking_uri: 'http://u:s3cret@h'}",
+        "mlflow: {tracking_uri: 'postgresql://u:s3cret@h/x'}"}) {
     auto const message = problem_of("loggers: {" + text + "}");
     CHECK_MESSAGE(test::contains(message, "set "), message);
     CHECK(!test::contains(message, "s3cret"));

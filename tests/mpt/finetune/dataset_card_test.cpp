@@ -67,6 +67,16 @@ TEST_CASE("dataset card: without configs in the header the names of files decide
     CHECK(tree(text)() == names{"train.jsonl"});
 }
 
+TEST_CASE("dataset card: a path that leads out of the folder is refused") {
+  using namespace dataset_card_test;
+  for (std::string const path : {"/etc/hosts", "../other/x.jsonl", "sub/../../x.jsonl"})
+    CHECK(tree(card("- config_name: x\n  data_files: " + path + "\n")).error() ==
+          "README.md: names \"" + path + "\", which leads out of its folder");
+  CHECK(tree(card("- config_name: x\n  data_dir: ../other\n")).error() ==
+        "README.md: names \"../other\", which leads out of its folder");
+  CHECK(tree(card("- config_name: x\n  data_files: sub/../b.jsonl\n"))() == names{"b.jsonl"});
+}
+
 TEST_CASE("dataset card: a header without usable files is an error with advice") {
   using namespace dataset_card_test;
   CHECK(tree(card("- config_name: one\n  data_files: a.jsonl\n- config_name: two\n  data_files: "

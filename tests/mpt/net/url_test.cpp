@@ -35,11 +35,13 @@ TEST_CASE("url: what is no address is refused, and a password is not quoted") {
        {"ftp://a/b", "file:///etc/passwd", "a/b", "https:/a", "http://", "http://a:0",
         "http://a:99999", "http://a b/", "http://a/\r\nX: y", "http://a\\b/"})
     CHECK_THROWS_AS(static_cast<void>(parse_url(text)), parallel::error);
-  try {
-    static_cast<void>(parse_url("https://me:hunter2@hub.example/"));
-    FAIL("taken");
-  } catch (parallel::error const& problem) {
-    CHECK(std::string(problem.what()).find("hunter2") == std::string::npos);
+  for (auto const* text : {"https://me:hunter2@hub.example/", "postgresql://me:hunter2@db/x"}) {
+    try {
+      static_cast<void>(parse_url(text));
+      FAIL("taken");
+    } catch (parallel::error const& problem) {
+      CHECK(std::string(problem.what()).find("hunter2") == std::string::npos);
+    }
   }
 }
 

@@ -78,7 +78,7 @@ void csv_file::add_columns(nlohmann::ordered_json const& record) {
     parallel::require(wider.lost() == 0, temporary.string(), ": cannot be written");
     std::filesystem::rename(temporary, path_);
     lost_ += file_.lost();
-    file_ = appended_file(path_);
+    file_ = std::move(wider);
   } catch (std::exception const&) {  // the columns stay as they were, and the row lacks its values
     std::error_code unknown;
     std::filesystem::remove(temporary, unknown);

@@ -111,6 +111,10 @@ void reporter::tasks(task_scores const& scores, std::int64_t batch) {
   for (auto const& line : scores.lines) bar_.note(line);
 }
 
+void reporter::hurry() {
+  for (auto const& one : trackers_) one->hurry();
+}
+
 void reporter::finish() {
   bar_.finish();
   for (auto const& one : trackers_) one->finish();

@@ -1,6 +1,7 @@
 // Values of JSON objects from files, which may lack them or hold another type.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,15 @@ template <class Json>
 template <class Json>
 [[nodiscard]] double number_at(Json const& object, char const* key) {
   return find_number(object, key).value_or(0);
+}
+
+/// The whole number from 0 to 2^53 at `key`; what is outside is the nearest of these, and 0 where
+/// there is none.
+template <class Json>
+[[nodiscard]] std::int64_t count_at(Json const& object, char const* key) {
+  constexpr double largest = 9'007'199'254'740'992.0;
+  double const number = number_at(object, key);
+  return number > 0 ? static_cast<std::int64_t>(number < largest ? number : largest) : 0;
 }
 
 /// The text at `key`; "" where there is none.

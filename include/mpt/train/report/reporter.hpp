@@ -73,6 +73,9 @@ class reporter {
 
   void tasks(task_scores const& scores, std::int64_t batch);
 
+  /// The program has to end soon: `finish` waits for no tracker longer than some seconds.
+  void hurry();
+
   /// Ends the trackers. Throws a storage_error when metrics, events or notes were lost.
   void finish();
 
