@@ -13,6 +13,7 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/log/run_journal.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/checkpoint/run_checkpoint.hpp>
 #include <mpt/train/setup/parameter_groups.hpp>
@@ -51,14 +52,15 @@ pc::run_state state_of(train_config const& config, std::int64_t batches) {
   return mpt::saved_state(config, {.batches = batches, .data = {.samples = 20}});
 }
 
-/// The contents of a folder of checkpoints: file contents and targets of links, by path.
+/// The contents of a folder of checkpoints: file contents and targets of links, by path. The
+/// journal of the run, which has times, is left out.
 std::map<std::string, std::string> content_of(fs::path const& root) {
   std::map<std::string, std::string> out;
   for (auto const& entry : fs::recursive_directory_iterator(root)) {
     auto const name = entry.path().lexically_relative(root).string();
     if (entry.is_symlink())
       out[name] = fs::read_symlink(entry.path());
-    else if (entry.is_regular_file())
+    else if (entry.is_regular_file() && name != mpt::journal_name)
       out[name] = test::read_all(entry.path());
   }
   return out;
