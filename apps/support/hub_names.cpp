@@ -93,9 +93,18 @@ mpt::hub::snapshot fetch_aloud(mpt::hub::wanted_repository const& wanted) {
   return node == nullptr ? std::string() : node->text;
 }
 
+/// Whether a configuration's name is of the hub. The hub has mosaicml's repositories no more, so
+/// their names count only where the cache has a copy; the readers say what else to do.
+[[nodiscard]] bool is_offered(mpt::hub::repository const& named) {
+  if (!mpt::hub::means_repository(named.name)) return false;
+  return !named.name.starts_with("mosaicml/") ||
+         parallel::files::exists(mpt::hub::read_settings().cache / named.folder());
+}
+
 /// Whether the value is a name of the hub that no mirror of the document stands for.
 [[nodiscard]] bool is_hub_name(config_node& root, config_node const* value) {
-  if (value == nullptr || !mpt::hub::means_repository(value->text)) return false;
+  if (value == nullptr || !is_offered({mpt::hub::repository_kind::model, value->text}))
+    return false;
   auto const* const mirrors = root.find("mirrors");
   return mirrors == nullptr || !mirrors->is_map() || mirrors->find(value->text) == nullptr;
 }
@@ -199,7 +208,7 @@ class temporary_folder {
 
 /// Gets the files of one loader's split and names their folder in its place.
 void fetch_set(mpt::finetuning_config& set) {
-  if (!mpt::hub::means_repository(set.name)) return;
+  if (!is_offered({mpt::hub::repository_kind::dataset, set.name})) return;
   mpt::hub::wanted_repository wanted{{mpt::hub::repository_kind::dataset, set.name}};
   mpt::hub::listing all_files;
   wanted.may_be_empty = true;
@@ -250,8 +259,13 @@ std::string local_tokenizer(std::string const& name) {
   return fetch_aloud(tokenizer_named(name)).folder.native();
 }
 
-mpt::train_config load_train_config(fs::path const& file, std::span<std::string const> overrides) {
-  return mpt::load_train_config(file, overrides, replace_names);
+mpt::train_config load_train_config(
+    fs::path const& file, std::span<std::string const> overrides,
+    std::function<void(mpt::config_node const&)> const& on_document) {
+  return mpt::load_train_config(file, overrides, [&](config_node& document) {
+    if (on_document) on_document(document);
+    replace_names(document);
+  });
 }
 
 void fetch_named_sets(mpt::train_config& config) {

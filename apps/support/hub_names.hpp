@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -24,9 +25,11 @@ namespace apps {
 
 /// Reads a training configuration. Models and tokenizers that it names as on the hub, and that its
 /// table `mirrors` does not map, are got first. A tokenizer that training does not need is not
-/// downloaded, nor are weights for a dry run.
-[[nodiscard]] mpt::train_config load_train_config(std::filesystem::path const& file,
-                                                  std::span<std::string const> overrides);
+/// downloaded, nor are weights for a dry run. `on_document`, if it is given, is called with the
+/// document as it was written; the file, which may be a pipe, is read once.
+[[nodiscard]] mpt::train_config load_train_config(
+    std::filesystem::path const& file, std::span<std::string const> overrides,
+    std::function<void(mpt::config_node const&)> const& on_document = {});
 
 /// Gets the files of the sets that finetuning names as on the hub (hf_name).
 void fetch_named_sets(mpt::train_config& config);

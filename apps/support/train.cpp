@@ -30,7 +30,6 @@
 #include <mpt/train/setup/preflight.hpp>
 #include <mpt/train/setup/run_plan.hpp>
 #include <mpt/train/setup/step_plans.hpp>
-#include <mpt/yaml/document.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/device/transfer.hpp>
@@ -363,7 +362,10 @@ int train_program(int argc, char** argv, std::string const& description,
   app.add_option("overrides", overrides, "key.sub=value, which replaces the YAML's value");
   auto const body = [&] {
     apps::require_own_launch();
-    auto config = apps::load_train_config(file, overrides);
+    nlohmann::ordered_json written;
+    auto config = apps::load_train_config(file, overrides, [&](mpt::config_node const& document) {
+      written = mpt::written_keys(document);
+    });
     if (apps::is_primary()) {
       if (auto const line = describe_ignored(config.report); !line.empty())
         mpt::console::say("{}\n", line);
@@ -393,7 +395,6 @@ int train_program(int argc, char** argv, std::string const& description,
     if (config.dry_run) return print_dry_run(config, inputs, rank_count, engine, file, overrides);
     std::vector<std::string> start;
     if (started) start = apps::start_of(file, inputs.fingerprint, overrides);
-    auto const written = mpt::written_keys(mpt::load_document(file, overrides));
     apps::stop_signals const signals;
     parallel::shared_deadline const deadline =
         std::chrono::duration<double>(config.deadlines.setup);
