@@ -50,9 +50,9 @@ head -c 2000 "${text[0]}" > text.txt
 "$programs/evaluate" org/tiny --data text.txt --json by-name.json > /dev/null 2>&1
 diff <(grep -v '"model"' by-folder.json) <(grep -v '"model"' by-name.json) || fail "evaluate of a name"
 grep -qF '"model": "org/tiny"' by-name.json || fail "the report does not name the model as it was named"
-"$programs/prepare" --tokenizer org/tiny --concat_tokens 32 --eos_text '<|endoftext|>' --out_root by-name \
+"$programs/prepare" --tokenizer org/tiny --concat_tokens 32 --eos_text '<|endoftext|>' --out_root set-by-name \
   --compression zstd "${text[@]}" > /dev/null 2>&1
-diff -r data by-name || fail "prepare by a name"
+diff -r data set-by-name || fail "prepare by a name"
 
 # Finetuning by names, on two ranks and as two processes: the losses of folders; a file is downloaded once.
 cat > tune.yaml <<'YAML'
@@ -106,3 +106,4 @@ HF_HUB_OFFLINE=1 refused 'is not in the cache' "$programs/generate" org/other --
 rm -f state/requests
 "$programs/pretrain" small.yaml autoresume=false max_duration=1ba tokenizer.name=org/tiny-unknown > log 2>&1 || { cat log >&2; fail pretrain; }
 [[ ! -e state/requests ]] || fail "pretraining on tokens asks the hub for a tokenizer that it does not need"
+echo "names of the hub stand for folders in every program; each file is downloaded once, and offline the cache serves"
