@@ -181,7 +181,7 @@ refused "'gpt2' is no folder on this machine" model.pretrained_model_name_or_pat
 refused "mosaicml's files are no longer on the hub" model.pretrained_model_name_or_path=mosaicml/mpt-7b
 refused "train_loader.dataset.hf_name: 'mosaicml/dolly_hhrlhf' is no folder or file" \
   train_loader.dataset.hf_name=mosaicml/dolly_hhrlhf
-refused "is no folder on this machine" tokenizer.name=EleutherAI/gpt-neox-20b
+HF_HUB_OFFLINE=1 refused "is not in the cache" tokenizer.name=EleutherAI/gpt-neox-20b
 refused "use_dora" "model.peft_config={r: 4, use_dora: true}"
 refused "'q_proj' is no linear layer" "model.peft_config={target_modules: [q_proj]}"
 refused "has adapters, but this run has none" load_path=lora

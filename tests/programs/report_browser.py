@@ -16,7 +16,7 @@ import tempfile
 import time
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-PAINT_MS = 1000  # until the first content is there
+PAINT_MS = 5000  # until the first content is there; on a quiet machine it takes 0.2 s
 
 
 class Browser:
