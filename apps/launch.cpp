@@ -31,6 +31,7 @@
 #include "support/exit_code.hpp"
 #include "support/launch_environment.hpp"
 #include "support/run_key.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace {
 
@@ -59,33 +60,17 @@ struct arguments {
   [[nodiscard]] bool is_alone() const { return nodes + spares == 1; }
 };
 
-/// A folder for the rendezvous of one machine; the destructor removes it.
-class temporary_folder {
- public:
-  temporary_folder() {
-    std::error_code missing;
-    auto const folder = fs::temp_directory_path(missing);
-    char const* const temporary_path = std::getenv("TMPDIR");
-    parallel::require(
-        !missing, "the environment says TMPDIR=", temporary_path == nullptr ? "" : temporary_path,
-        ", which is no folder here, and the ranks meet in one of temporary files; "
-        "create it, unset TMPDIR, or name another by --rendezvous FOLDER");
-    auto name = (folder / "parallellm-launch.XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      parallel::files::failure(name, "cannot create this folder");
-    path_ = name;
-  }
-  temporary_folder(temporary_folder const&) = delete;
-  temporary_folder& operator=(temporary_folder const&) = delete;
-  ~temporary_folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] fs::path const& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+/// The machine's folder for temporary files, in which the ranks of one machine meet.
+fs::path rendezvous_parent() {
+  std::error_code missing;
+  auto const folder = fs::temp_directory_path(missing);
+  char const* const temporary_path = std::getenv("TMPDIR");
+  parallel::require(!missing,
+                    "the environment says TMPDIR=", temporary_path == nullptr ? "" : temporary_path,
+                    ", which is no folder here, and the ranks meet in one of temporary files; "
+                    "create it, unset TMPDIR, or name another by --rendezvous FOLDER");
+  return folder;
+}
 
 /// The program's file: one in the folder of this program is preferred to the search path.
 std::string find_program(std::string const& name) {
@@ -375,9 +360,10 @@ int run(arguments options) {
   // a single machine does not wait for others, so a signal may stay pending until ranks run, and is
   // forwarded to them then
   if (options.is_alone()) apps::block_handled_signals();
-  std::optional<temporary_folder> temporary_rendezvous;
+  std::optional<apps::temporary_folder> temporary_rendezvous;
   if (options.rendezvous.empty()) {
-    options.rendezvous = temporary_rendezvous.emplace().path();
+    options.rendezvous =
+        temporary_rendezvous.emplace(rendezvous_parent(), "parallellm-launch.").path();
   } else if (!parallel::files::exists(options.rendezvous)) {
     parallel::files::make_folders(options.rendezvous);
   }

@@ -27,6 +27,7 @@
 
 #include "support/http.hpp"
 #include "support/launch.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace apps {
 namespace {
@@ -120,27 +121,6 @@ mpt::hub::snapshot fetch_aloud(mpt::hub::wanted_repository const& wanted) {
          scalar_of(root, {"train_loader", "dataset", "hf_name"}) != nullptr;
 }
 
-/// Replaces the names of the hub in a training document by folders of the cache.
-void replace_names(config_node& root) {
-  auto const is_set = [&](std::initializer_list<char const*> keys, bool fallback) {
-    return mpt::parse_bool(text_of(root, keys)).value_or(fallback);
-  };
-  bool const is_plan = is_set({"dry_run"}, false) || is_set({"print_plan"}, false);
-  bool const has_weights = !is_plan && is_set({"model", "pretrained"}, true);
-  for (char const* const key : {"pretrained_model_name_or_path", "pretrained_lora_id_or_path"})
-    if (auto* const name = scalar_of(root, {"model", key}); is_hub_name(root, name))
-      name->text = fetch_aloud(model_named(name->text, has_weights ? mpt::hub::weights::included
-                                                                   : mpt::hub::weights::excluded))
-                       .folder.native();
-  auto* const name = scalar_of(root, {"tokenizer", "name"});
-  if (!is_hub_name(root, name)) return;
-  if (needs_tokenizer(root))
-    name->text = local_tokenizer(name->text);
-  else if (auto const cached =
-               cached_repository(tokenizer_named(name->text), mpt::hub::read_settings()))
-    name->text = cached->folder.native();
-}
-
 /// Replaces the names of the hub in one model of an evaluation's document.
 void replace_evaluated_names(config_node& root, config_node& model) {
   auto* const name = scalar_of(model, {"model", "pretrained_model_name_or_path"});
@@ -157,33 +137,13 @@ void replace_evaluated_names(config_node& root, config_node& model) {
     tokenizer->text = local_tokenizer(tokenizer->text);
 }
 
-/// An empty folder that is removed with this object.
-class temporary_folder {
- public:
-  temporary_folder() {
-    auto name = (fs::temp_directory_path() / "parallellm-XXXXXX").native();
-    if (::mkdtemp(name.data()) == nullptr) parallel::files::failure(name, "cannot create a folder");
-    path_ = name;
-  }
-  temporary_folder(temporary_folder const&) = delete;
-  temporary_folder& operator=(temporary_folder const&) = delete;
-  ~temporary_folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] fs::path const& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 /// The paths in the repository of the files that find_files takes: it looks at a folder of empty
 /// files of the same names, with the repository's own README.md.
 [[nodiscard]] std::vector<std::string> files_of_split(mpt::hub::listing const& files,
                                                       fs::path const& readme,
                                                       mpt::finetune::file_names names,
                                                       std::string const& repository) {
-  temporary_folder const outline;
+  temporary_folder const outline(fs::temp_directory_path(), "parallellm-");
   for (auto const& file : files) {
     if (!mpt::finetune::is_data_file(file.path)) continue;
     fs::create_directories((outline.path() / file.path).parent_path());
@@ -259,13 +219,42 @@ std::string local_tokenizer(std::string const& name) {
   return fetch_aloud(tokenizer_named(name)).folder.native();
 }
 
-mpt::train_config load_train_config(
-    fs::path const& file, std::span<std::string const> overrides,
+mpt::train_config training_file::load(
+    std::span<std::string const> overrides,
     std::function<void(mpt::config_node const&)> const& on_document) {
-  return mpt::load_train_config(file, overrides, [&](config_node& document) {
+  return mpt::load_train_config(file_, overrides, [&](config_node& document) {
     if (on_document) on_document(document);
     replace_names(document);
   });
+}
+
+void training_file::replace_names(config_node& root) {
+  auto const is_set = [&](std::initializer_list<char const*> keys, bool fallback) {
+    return mpt::parse_bool(text_of(root, keys)).value_or(fallback);
+  };
+  bool const is_plan = is_set({"dry_run"}, false) || is_set({"print_plan"}, false);
+  bool const has_weights = !is_plan && is_set({"model", "pretrained"}, true);
+  for (char const* const key : {"pretrained_model_name_or_path", "pretrained_lora_id_or_path"})
+    if (auto* const name = scalar_of(root, {"model", key}); is_hub_name(root, name))
+      name->text = folder_of(has_weights ? "weights" : "model", name->text, [&] {
+        auto const choice = has_weights ? mpt::hub::weights::included : mpt::hub::weights::excluded;
+        return fetch_aloud(model_named(name->text, choice)).folder.native();
+      });
+  auto* const name = scalar_of(root, {"tokenizer", "name"});
+  if (!is_hub_name(root, name)) return;
+  if (needs_tokenizer(root))
+    name->text = folder_of("tokenizer", name->text, [&] { return local_tokenizer(name->text); });
+  else if (auto const cached =
+               cached_repository(tokenizer_named(name->text), mpt::hub::read_settings()))
+    name->text = cached->folder.native();
+}
+
+std::string training_file::folder_of(std::string const& purpose, std::string const& name,
+                                     std::function<std::string()> const& get) {
+  std::pair const asked(purpose, name);
+  auto const found = folders_.find(asked);
+  if (found != folders_.end()) return found->second;
+  return folders_.emplace(asked, get()).first->second;
 }
 
 void fetch_named_sets(mpt::train_config& config) {

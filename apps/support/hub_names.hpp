@@ -5,8 +5,10 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <mpt/config/train.hpp>
@@ -23,13 +25,30 @@ namespace apps {
 /// `name`, or the folder of its tokenizer in the hub's cache where it is a name of the hub.
 [[nodiscard]] std::string local_tokenizer(std::string const& name);
 
-/// Reads a training configuration. Models and tokenizers that it names as on the hub, and that its
-/// table `mirrors` does not map, are got first. A tokenizer that training does not need is not
-/// downloaded, nor are weights for a dry run. `on_document`, if it is given, is called with the
-/// document as it was written; the file, which may be a pipe, is read once.
-[[nodiscard]] mpt::train_config load_train_config(
-    std::filesystem::path const& file, std::span<std::string const> overrides,
-    std::function<void(mpt::config_node const&)> const& on_document = {});
+/// The YAML file of a training run. Models and tokenizers that it names as on the hub, and that its
+/// table `mirrors` does not map, are got when it is read, each once.
+class training_file {
+ public:
+  explicit training_file(std::filesystem::path file) : file_(std::move(file)) {}
+
+  /// Reads the file with overrides. A tokenizer that training does not need is not downloaded, nor
+  /// are weights for a dry run. `on_document`, if it is given, is called with the document as it
+  /// was written; the file, which may be a pipe, is read once.
+  [[nodiscard]] mpt::train_config load(
+      std::span<std::string const> overrides,
+      std::function<void(mpt::config_node const&)> const& on_document = {});
+
+ private:
+  /// Replaces the names of the hub in a document by folders of the cache.
+  void replace_names(mpt::config_node& root);
+
+  /// The folder that get() finds for a name of the hub, which is called once for each purpose.
+  [[nodiscard]] std::string folder_of(std::string const& purpose, std::string const& name,
+                                      std::function<std::string()> const& get);
+
+  std::filesystem::path file_;
+  std::map<std::pair<std::string, std::string>, std::string> folders_;  // by purpose and name
+};
 
 /// Gets the files of the sets that finetuning names as on the hub (hf_name).
 void fetch_named_sets(mpt::train_config& config);

@@ -317,7 +317,7 @@ int ranks_on_one_machine(mpt::train_config const& config, int ranks) {
 
 /// Prints the plan of a run, and looks for settings with which it would fit where it does not.
 void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inputs, int rank_count,
-                   apps::engine const& engine, std::filesystem::path const& file,
+                   apps::engine const& engine, apps::training_file& source,
                    std::vector<std::string> const& overrides) {
   apps::with_training_device(
       {.kind = config.device, .cores = apps::available_cores(), .products = &engine},
@@ -329,7 +329,7 @@ void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inpu
                    [&](mpt::settings const& settings) {
                      auto all_overrides = overrides;
                      all_overrides.insert(all_overrides.end(), settings.begin(), settings.end());
-                     auto other = apps::load_train_config(file, all_overrides);
+                     auto other = source.load(all_overrides);
                      auto const other_ranks = static_cast<int>(other.ranks.value_or(rank_count));
                      shard_within(other.parallelism, other_ranks,
                                   ranks_on_one_machine(other, other_ranks));
@@ -363,7 +363,8 @@ int train_program(int argc, char** argv, std::string const& description,
   auto const body = [&] {
     apps::require_own_launch();
     nlohmann::ordered_json written;
-    auto config = apps::load_train_config(file, overrides, [&](mpt::config_node const& document) {
+    apps::training_file source(file);
+    auto config = source.load(overrides, [&](mpt::config_node const& document) {
       written = mpt::written_keys(document);
     });
     if (apps::is_primary()) {
@@ -392,7 +393,7 @@ int train_program(int argc, char** argv, std::string const& description,
     inputs.parts.open_trackers = open_trackers;
     if (is_primary())
       for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
-    if (config.dry_run) return print_dry_run(config, inputs, rank_count, engine, file, overrides);
+    if (config.dry_run) return print_dry_run(config, inputs, rank_count, engine, source, overrides);
     std::vector<std::string> start;
     if (started) start = apps::start_of(file, inputs.fingerprint, overrides);
     apps::stop_signals const signals;

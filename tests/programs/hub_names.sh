@@ -74,6 +74,10 @@ YAML
 rm -rf home state/requests
 "$programs/finetune" tune.yaml dry_run=true > log 2>&1 || { cat log >&2; fail "dry run"; }
 (($(requests 'resolve/[^"]*safetensors') == 0)) || fail "a dry run downloads weights"
+rm -f state/requests
+"$programs/finetune" tune.yaml dry_run=true device_memory=1MB > log 2>&1 && fail "a plan fits no memory"
+grep -q 'does not fit' log || { cat log >&2; fail "a plan that does not fit"; }
+(($(requests 'api/models/org/tiny') <= 4)) || fail "a plan asks the hub for each setting that it tries: $(requests 'api/models/org/tiny')"
 folders=(model.pretrained_model_name_or_path=root/models/org/tiny tokenizer.name=root/models/org/tiny
   train_loader.dataset.hf_name=root/datasets/org/rows eval_loader.dataset.hf_name=root/datasets/org/rows)
 HF_HUB_OFFLINE=1 "$programs/finetune" tune.yaml "${folders[@]}" metrics_file=folders.jsonl > log 2>&1 ||

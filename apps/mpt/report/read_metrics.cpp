@@ -41,7 +41,7 @@ class metrics_reader {
     return "";
   }
 
-  [[nodiscard]] std::vector<run_program> programs() const { return programs_; }
+  [[nodiscard]] std::vector<run_program> const& programs() const { return programs_; }
 
  private:
   /// Adds a value in place of those of the same and of later batches, as of an evaluation that a
