@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include <mpt/yaml/node.hpp>
 
 namespace mpt {
@@ -22,6 +24,18 @@ constexpr std::array<activation_name, 8> hf_activation_names{
      {"gelu_fast", parallel::ops::activation_kind::gelu_tanh},
      {"quick_gelu", parallel::ops::activation_kind::quick_gelu},
      {"relu", parallel::ops::activation_kind::relu}}};
+
+/// The fields of a section of rotary settings, of every type (transformers' modeling_rope_utils);
+/// `finetuned`, a remark that files with YaRN carry, changes nothing there either.
+constexpr std::array<std::string_view, 15> rotary_section_keys{
+    "rope_type",        "type",
+    "rope_theta",       "factor",
+    "finetuned",        "original_max_position_embeddings",
+    "beta_fast",        "low_freq_factor",
+    "high_freq_factor", "beta_slow",
+    "truncate",         "partial_rotary_factor",
+    "mscale",           "mscale_all_dim",
+    "attention_factor"};
 
 [[nodiscard]] bool is_off(nlohmann::json const& value) {
   return value.is_null() || value == false || (value.is_number() && value == 0);
@@ -200,12 +214,20 @@ void family_form::read_rotary(model_config& model, rotary_keys const& keys) {
   auto type = section.value("rope_type");
   if (type.is_null()) type = section.value("type");
   if (!type.is_null() && type != "default") section.read_scaling(type, model.max_seq_len, rope);
+  section.require_rotary_keys();
   bool const is_trained_shorter =
       rope.scaling == rope_scaling::llama3 || rope.scaling == rope_scaling::yarn;
   if (is_trained_shorter)  // transformers prefers the field beside the section
     field("original_max_position_embeddings", rope.original_max_position_embeddings,
           rope.original_max_position_embeddings);
   model.attn.rope = rope;
+}
+
+void family_form::require_rotary_keys() const {
+  for (auto const& [key, unused] : json_.items())
+    require(std::ranges::find(rotary_section_keys, key) != rotary_section_keys.end(),
+            printable(key), "is no setting of rotary positions that is read; its settings are ",
+            fmt::format("{}", fmt::join(rotary_section_keys, ", ")));
 }
 
 void family_form::read_scaling(nlohmann::json const& type, std::int64_t positions,

@@ -152,6 +152,9 @@ TEST_CASE("families: configurations that cannot be held are refused by the field
         "config.json: rope_scaling: low_freq_factor: is missing; rope_type llama3 needs it");
   CHECK(refusal({{"rope_scaling", {{"rope_type", "linear"}}}}) ==
         "config.json: rope_scaling: factor: expected a number of at least 1, found null");
+  CHECK(refusal({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}, {"fcator", 4.0}}}})
+            .starts_with("config.json: rope_scaling: fcator: is no setting of rotary positions "
+                         "that is read; its settings are rope_type, type, "));
   CHECK(refusal({{"quantization_config", {{"quant_method", "gptq"}}}}) ==
         "config.json: quantization_config: is {\"quant_method\":\"gptq\"}; quantised weights are "
         "not read; load the model with transformers, dequantise it, and save it as bfloat16");
