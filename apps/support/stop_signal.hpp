@@ -1,7 +1,8 @@
 // stop_signal: records a signal that asks a run to end soon (SIGTERM, SIGINT, SIGHUP, SIGUSR1), so
-// that the run saves a checkpoint first. The same signal sent again ends the process at once. A
-// SIGPIPE of the run's output, whose reader has left as in `pretrain … 2>&1 | head -1`, is
-// recorded, too, but never ends the process at once.
+// that the run saves a checkpoint first. The same signal sent again ends the process at once. Two
+// are recorded, too, but never end the process at once: the SIGPIPE of the run's output, whose
+// reader has left as in `pretrain … 2>&1 | head -1`, and the SIGXCPU that the system sends every
+// second from the soft limit on processor time (ulimit -S -t) on.
 #pragma once
 
 #include <poll.h>
@@ -25,8 +26,9 @@ class stop_signals {
     struct ::sigaction action {};
     for (std::size_t i = 0; i < signals.size(); ++i) {
       bool const is_pipe = signals[i] == SIGPIPE;
+      bool const ends_when_repeated = !is_pipe && signals[i] != SIGXCPU;
       action.sa_handler = is_pipe ? &note_pipe : &note;
-      action.sa_flags = SA_RESTART | (is_pipe ? 0 : static_cast<int>(SA_RESETHAND));
+      action.sa_flags = SA_RESTART | (ends_when_repeated ? static_cast<int>(SA_RESETHAND) : 0);
       static_cast<void>(::sigaction(signals[i], nullptr, &before_[i]));
       if (before_[i].sa_handler != SIG_IGN)
         static_cast<void>(::sigaction(signals[i], &action, nullptr));
@@ -55,7 +57,7 @@ class stop_signals {
     errno = saved_errno;
   }
 
-  static constexpr std::array signals{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE};
+  static constexpr std::array signals{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGXCPU, SIGPIPE};
   std::array<struct ::sigaction, signals.size()> before_{};
   inline static std::atomic<int> received_ = 0;  // static, because a handler has no object
 };

@@ -49,12 +49,13 @@ for one in first second; do
   "$programs/pretrain" small.yaml save_folder=raced $long max_duration=1000ba > $one.log 2>&1 && touch $one &
 done
 
-for signal in TERM HUP USR1; do
+for signal in TERM HUP USR1 XCPU; do
   rm -rf asked
   # shellcheck disable=SC2086
   "$programs/pretrain" small.yaml save_folder=asked $long > log 2>&1 & run=$!
   begun asked $run
   kill -s $signal $run
+  [[ $signal != XCPU ]] || kill -s XCPU $run  # as the system does every second from the limit on
   status=0
   wait $run || status=$?
   ends 75 'stopped by a signal after batch [0-9]+; the same command with autoresume=true goes on'

@@ -77,6 +77,12 @@ TEST_CASE("load_document: reads a whole file and names a missing one") {
   CHECK_THROWS_WITH_AS(static_cast<void>(mpt::load_document(folder)),
                        (folder.string() + ": is a folder; expected a file").c_str(),
                        parallel::error);
+  auto const loop = folder / "loop.yaml";
+  std::filesystem::remove(loop);
+  std::filesystem::create_symlink(loop, loop);
+  CHECK_THROWS_WITH_AS(static_cast<void>(mpt::load_document(loop)),
+                       (loop.string() + ": cannot open: Too many levels of symbolic links").c_str(),
+                       parallel::error);
   auto const pipe = folder / "pipe";
   std::filesystem::remove(pipe);
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
