@@ -105,9 +105,9 @@ endforeach()
 list(JOIN addresses ", " addresses)
 set(families ${CMAKE_CURRENT_BINARY_DIR}/families.cpp)
 configure_file(${folder}/families.cpp.in ${families} @ONLY)
-# What runs once or a few times in a run (reading a configuration, set-up, reports) is compiled for little compile
+# What runs once or a few times in a run (reading a configuration, set-up, downloads, reports) is compiled for little compile
 # time; tokenizers, data, checksums and generation are compiled for speed, in a Debug build too.
-set(directing_folders callbacks config console eval log trackers train yaml)
+set(directing_folders callbacks config console eval hub log net report trackers train yaml)
 list(TRANSFORM directing_folders REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/\\1/*.cpp" OUTPUT_VARIABLE patterns)
 file(GLOB_RECURSE directing_sources CONFIGURE_DEPENDS ${patterns})
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/*.cpp)
