@@ -108,14 +108,15 @@ configure_file(${folder}/families.cpp.in ${families} @ONLY)
 # What runs once or a few times in a run (reading a configuration, set-up, downloads, reports) is compiled for little compile
 # time; tokenizers, data, checksums and generation are compiled for speed, in a Debug build too.
 set(directing_folders callbacks config console eval hub log net report trackers train yaml)
-list(TRANSFORM directing_folders REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/\\1/*.cpp" OUTPUT_VARIABLE patterns)
-file(GLOB_RECURSE directing_sources CONFIGURE_DEPENDS ${patterns})
+list(JOIN directing_folders "|" directing_folders)
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/*.cpp)
-list(REMOVE_ITEM sources ${directing_sources})
 # What needs libcurl or OpenSSL is a library of its own (Curl.cmake).
 set(curl_sources ${sources})
 list(FILTER curl_sources INCLUDE REGEX "/net/(curl|openssl)_[a-z0-9_]+\\.cpp$")
 list(REMOVE_ITEM sources ${curl_sources})
+set(directing_sources ${sources})
+list(FILTER directing_sources INCLUDE REGEX "/apps/mpt/(${directing_folders})/")
+list(REMOVE_ITEM sources ${directing_sources})
 add_library(ParallelLM_mpt_directing OBJECT EXCLUDE_FROM_ALL ${directing_sources})
 target_compile_options(ParallelLM_mpt_directing PRIVATE $<$<NOT:$<CONFIG:Debug>>:-Og>)
 add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code} ${page_assets} ${companion_script} ${families} $<TARGET_OBJECTS:ParallelLM_mpt_directing>)
