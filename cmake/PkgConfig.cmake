@@ -1,5 +1,6 @@
 # Files for pkg-config, for builds without CMake: parallellm, the headers, and parallellm-NAME for components that need
-# other libraries, flags or files. They find their own place, so an installation can be moved. What differs from machine
+# other libraries, flags or files. They find their own place, so an installation can be moved; one whose folders are given by
+# absolute paths (CMAKE_INSTALL_LIBDIR, CMAKE_INSTALL_INCLUDEDIR) stays where it was made. What differs from machine
 # to machine in more than a name (MPI, CUDA, NCCL, Kokkos) has the CMake package alone; for MPI there is mpicxx.
 
 # parallellm_pkg_config(NAME COMPONENT DESCRIPTION [REQUIRES ...] [FLAGS ...] [LIBRARIES ...]): a file that is installed
@@ -7,8 +8,15 @@
 function(parallellm_pkg_config name component description)
   cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "REQUIRES;FLAGS;LIBRARIES")
   set(folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-  file(RELATIVE_PATH up /prefix/${folder} /prefix)
-  string(REGEX REPLACE "/$" "" up "${up}")
+  if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+    set(prefix ${CMAKE_INSTALL_PREFIX})
+  else()
+    file(RELATIVE_PATH up /prefix/${folder} /prefix)
+    string(REGEX REPLACE "/$" "" up "${up}")
+    set(prefix "\${pcfiledir}/${up}")
+  endif()
+  cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_INCLUDEDIR BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE includedir)
+  cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_LIBDIR BASE_DIRECTORY "\${prefix}" OUTPUT_VARIABLE libdir)
   list(JOIN arg_REQUIRES ", " requires)
   list(JOIN arg_FLAGS " " flags)
   list(JOIN arg_LIBRARIES " " libraries)

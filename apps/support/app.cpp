@@ -104,6 +104,14 @@ void require_stack() {
                                           min_bytes >> 10, "; raise the limit on them (ulimit -s)");
 }
 
+/// Puts the table of exit codes in front of what ends the program's --help.
+void add_exit_codes(CLI::App& app) {
+  std::string text = "Exit codes (docs/errors.md says what to do):";
+  for (auto const& [code, cause, what_to_do] : apps::exit_codes)
+    text += fmt::format("\n  {:<3} {}", static_cast<int>(code), cause);
+  app.footer(app.get_footer().empty() ? text : text + "\n\n" + app.get_footer());
+}
+
 /// Prints the completion script for `shell`.
 void print_completion(CLI::App const& app, std::string const& program, std::string const& shell) {
   parallel::require(std::ranges::find(apps::completion_shells, std::string_view(shell)) !=
@@ -145,6 +153,7 @@ int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body,
                  "alone: print a script that completes this command line in bash or zsh, "
                  "source <(" +
                      program + " --completion bash)");
+  add_exit_codes(app);
   try {
     bool const asks_completion = argc == 3 && std::string_view(argv[1]) == "--completion";
     if (!asks_completion) {

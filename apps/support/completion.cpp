@@ -74,9 +74,34 @@ void add_options(std::vector<completed_option>& out, CLI::App const& app) {
   return out + "'";
 }
 
+/// A shell function CURRENT PROGRAM WORD... for bash and zsh. It prints how the word `CURRENT` of
+/// that command line can continue as a key of its YAML: "max_duration=", or "model." where there
+/// are several keys behind a dot.
+[[nodiscard]] std::string keys_function(std::string const& name) {
+  return fmt::format(
+      "{0}() {{\n"
+      "  local current=$1 key form rest last=\n"
+      "  shift\n"
+      "  \"$@\" --keys 2> /dev/null | while IFS=$'\\t' read -r key form; do\n"
+      "    [[ $key == \"$current\"* ]] || continue\n"
+      "    rest=${{key#\"$current\"}}\n"
+      "    if [[ $rest == *.* ]]; then key=$current${{rest%%.*}}.; else key=$key=; fi\n"
+      "    [[ $key == \"$last\" ]] || printf '%s\\n' \"$key\"\n"
+      "    last=$key\n"
+      "  done\n"
+      "}}\n",
+      name);
+}
+
+/// Whether `app` prints the keys that the YAML of its command line may have.
+[[nodiscard]] bool has_keys(CLI::App const& app) {
+  return app.get_option_no_throw("--keys") != nullptr;
+}
+
 [[nodiscard]] std::string bash_script(std::string_view program,
                                       std::vector<completed_option> const& options,
-                                      std::vector<std::string> const& subcommands) {
+                                      std::vector<std::string> const& subcommands,
+                                      bool completes_keys) {
   std::string names;
   std::string values;
   for (auto const& option : options) {
@@ -86,23 +111,41 @@ void add_options(std::vector<completed_option>& out, CLI::App const& app) {
                             fmt::join(option.choices, " "));
   }
   auto const function = function_name(program);
-  return fmt::format(
-      "{0}() {{\n"
-      "  local current=${{COMP_WORDS[COMP_CWORD]}} words=\n"
-      "  COMPREPLY=()\n"
-      "  case ${{COMP_WORDS[COMP_CWORD - 1]}} in\n{1}"
-      "  esac\n"
-      "  if [[ -z $words && $current == -* ]]; then words='{2}'; fi\n"
-      "  if [[ -z $words && $COMP_CWORD -eq 1 ]]; then words='{3}'; fi\n"
-      "  [[ -z $words ]] || mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
-      "}}\n"
-      "complete -o default -o bashdefault -F {0} {4}\n",
-      function, values, names, fmt::join(subcommands, " "), program);
+  // bash divides words at "=", so the words are taken from the line; behind "=" there are files
+  auto const keys = completes_keys
+                        ? fmt::format(
+                              "  if [[ -z $words && $current != [-=]* && "
+                              "${{COMP_WORDS[COMP_CWORD - 1]}} != = ]]; then\n"
+                              "    local line=()\n"
+                              "    read -ra line <<< \"${{COMP_LINE:0:COMP_POINT}}\"\n"
+                              "    [[ -z $current ]] || unset 'line[-1]'\n"
+                              "    ((${{#line[@]}} < 2)) || mapfile -t COMPREPLY < <({}_keys "
+                              "\"$current\" \"${{line[@]}}\")\n"
+                              "    ((${{#COMPREPLY[@]}} == 0)) || compopt -o nospace\n"
+                              "  fi\n",
+                              function)
+                        : std::string();
+  return (completes_keys ? keys_function(function + "_keys") : std::string()) +
+         fmt::format(
+             "{0}() {{\n"
+             "  local current=${{COMP_WORDS[COMP_CWORD]}} words=\n"
+             "  COMPREPLY=()\n"
+             "  case ${{COMP_WORDS[COMP_CWORD - 1]}} in\n{1}"
+             "  esac\n"
+             "  if [[ -z $words && $current == -* ]]; then words='{2}'; fi\n"
+             "  if [[ -z $words && $COMP_CWORD -eq 1 ]]; then words='{3}'; fi\n"
+             "{5}"
+             "  [[ -z $words ]] || mapfile -t COMPREPLY < <(compgen -W \"$words\" -- "
+             "\"$current\")\n"
+             "}}\n"
+             "complete -o default -o bashdefault -F {0} {4}\n",
+             function, values, names, fmt::join(subcommands, " "), program, keys);
 }
 
 [[nodiscard]] std::string zsh_script(std::string_view program,
                                      std::vector<completed_option> const& options,
-                                     std::vector<std::string> const& subcommands) {
+                                     std::vector<std::string> const& subcommands,
+                                     bool completes_keys) {
   std::string arguments;
   for (auto const& option : options) {
     std::string description;
@@ -122,13 +165,32 @@ void add_options(std::vector<completed_option>& out, CLI::App const& app) {
                          ? std::string()
                          : fmt::format(" \\\n    '1:command:({})'", fmt::join(subcommands, " "));
   auto const function = function_name(program);
+  auto const keys = completes_keys ? fmt::format(
+                                         "  if [[ $PREFIX == [a-z]*=* ]]; then\n"
+                                         "    compset -P '*='\n"
+                                         "    _files\n"
+                                         "    return\n"
+                                         "  fi\n"
+                                         "  local found=()\n"
+                                         "  if ((CURRENT > 2)) && [[ $PREFIX != -* ]]; then\n"
+                                         "    found=(${{(f)\"$({}_keys \"$PREFIX\" "
+                                         "\"${{(@Q)words[1,CURRENT-1]}}\")\"}})\n"
+                                         "  fi\n"
+                                         "  if ((${{#found}} > 0)); then\n"
+                                         "    compadd -S '' -- $found\n"
+                                         "    return\n"
+                                         "  fi\n",
+                                         function)
+                                   : std::string();
   return fmt::format(
       "#compdef {1}\n"
-      "{0}() {{\n"
+      "{4}{0}() {{\n"
+      "{5}"
       "  _arguments{2}{3} \\\n    '*:file:_files'\n"
       "}}\n"
       "compdef {0} {1}\n",
-      function, program, arguments, first);
+      function, program, arguments, first,
+      completes_keys ? keys_function(function + "_keys") : std::string(), keys);
 }
 
 }  // namespace
@@ -138,6 +200,6 @@ std::string apps::completion_script(CLI::App const& app, std::string_view progra
   std::vector<completed_option> options;
   add_options(options, app);
   auto const subcommands = subcommands_of(app);
-  return shell == "zsh" ? zsh_script(program, options, subcommands)
-                        : bash_script(program, options, subcommands);
+  return shell == "zsh" ? zsh_script(program, options, subcommands, has_keys(app))
+                        : bash_script(program, options, subcommands, has_keys(app));
 }

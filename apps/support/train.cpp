@@ -338,6 +338,18 @@ void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inpu
       });
 }
 
+/// Prints the keys that a YAML file may have, sorted, a line each: name, form of the value and
+/// default, between tabs. Completion of command lines reads it.
+void print_keys(std::filesystem::path const& file, std::vector<std::string> const& overrides) {
+  auto const keys = mpt::known_keys(file, overrides);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    auto const& key = keys[i];
+    bool const is_section = i + 1 < keys.size() && keys[i + 1].name.starts_with(key.name + '.');
+    if (key.role == mpt::key_role::effective && !is_section)
+      fmt::print("{}\t{}\t{}\n", key.name, key.form, mpt::printable(key.fallback));
+  }
+}
+
 /// What opens the trackers of a run. On the primary process it has been checked that they can
 /// begin.
 mpt::tracker_opener trackers_of(mpt::train_config const& config, bool is_primary) {
@@ -356,11 +368,16 @@ int train_program(int argc, char** argv, std::string const& description,
                   std::vector<std::string> const& examples) {
   std::filesystem::path file;
   std::vector<std::string> overrides;
+  bool lists_keys = false;
   CLI::App app{description};
   add_examples(app, examples);
   app.add_option("config", file, "training YAML")->required()->check(CLI::ExistingFile);
   app.add_option("overrides", overrides, "key.sub=value, which replaces the YAML's value");
+  app.add_flag(
+      "--keys", lists_keys,
+      "instead of a run: print the keys that this YAML may have, with their values and defaults");
   auto const body = [&] {
+    if (lists_keys) return print_keys(file, overrides);
     apps::require_own_launch();
     nlohmann::ordered_json written;
     apps::training_file source(file);

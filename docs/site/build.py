@@ -61,13 +61,14 @@ def rewritten_links(text, folder, pages, staged):
 
 
 def stage_pages(staged):
-    """Copies the pages and returns the text of each page of docs/ by its name. A page that index.md does not list comes where
-    it says OTHER_PAGES."""
+    """Copies the pages and returns the text of each page of docs/ by its name. A page that neither index.md nor howto.md
+    lists comes where index.md says OTHER_PAGES."""
     sources = {file: file.stem for file in sorted((ROOT / "docs").glob("*.md"))}
     sources |= {ROOT / "CHANGELOG.md": "changelog", ROOT / "CONTRIBUTING.md": "contributing"}
     sources |= {file: file.stem for file in sorted((HERE / "pages").glob("*.md"))}
-    index = (HERE / "pages" / "index.md").read_text()
-    others = [name for name in sources.values() if name != "index" and not re.search(rf"^{re.escape(name)}$", index, re.MULTILINE)]
+    sources |= {file: f"howto_{file.stem}" for file in sorted((HERE / "howto").glob("*.md"))}
+    lists = "".join((HERE / "pages" / name).read_text() for name in ("index.md", "howto.md"))
+    others = [name for name in sources.values() if name != "index" and not re.search(rf"^{re.escape(name)}$", lists, re.MULTILINE)]
     for file, name in sources.items():
         (staged / f"{name}.md").write_text(rewritten_links(file.read_text(), file.parent, sources, staged))
     listed = (staged / "index.md").read_text().replace("OTHER_PAGES", "\n".join(others))

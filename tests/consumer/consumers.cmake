@@ -46,7 +46,7 @@ parallellm_consumer(fetch_content -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR}
   -DFETCHCONTENT_SOURCE_DIR_PARALLELLM=${PROJECT_SOURCE_DIR})
 
 # The same headers by other tools than CMake's, each where it is installed.
-foreach(tool pkg_config debian conan vcpkg)
+foreach(tool pkg_config debian conan vcpkg single_file)
   add_test(NAME packages/${tool} COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/packages/${tool}.sh ${PROJECT_SOURCE_DIR}
     ${CMAKE_CURRENT_BINARY_DIR}/packages/${tool} ${CMAKE_CXX_COMPILER} ${prefix})
   set_tests_properties(packages/${tool} PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)

@@ -40,6 +40,28 @@ assert keys["max_seq_len"]["forms"] == ["an integer"], keys["max_seq_len"]
 assert keys["precision"]["fallbacks"] == ["amp_bf16"], keys["precision"]
 assert keys["python_log_level"]["role"] == "without_effect" and keys["python_log_level"]["remarks"]
 
+# The pages for those who come from elsewhere name keys that exist, in the last column of their tables.
+for name in ("megatron", "torchtitan"):
+    rows = re.findall(r"^\|.*\| ([^|]*) \|$", (source / f"docs/{name}.md").read_text(), re.MULTILINE)
+    named = {code.split(":")[0] for row in rows for code in re.findall(r"`([a-z_0-9.]+(?:: [^`]*)?)`", row) if re.search(r"[._:]", code)}
+    values = {"cosine_with_warmup", "inv_sqrt_with_warmup", "grouped_query_attention", "tokenizer.json"}
+    unknown = [key for key in named - values if not any(
+        known == key or known.startswith(key + ".") or known.endswith("." + key) for known in keys)]
+    assert len(named) > 40 and not unknown, f"docs/{name}.md names keys that there are not: {unknown}"
+
+# Each strategy's page names tests that exist, and has a picture, what is sent, how it is used and where it stands.
+strategies = (source / "docs/strategies.md").read_text()
+for section in re.split(r"^## ", strategies, flags=re.MULTILINE)[1:]:
+    tests = re.findall(r'\(\.\./(tests/[^)]*)\)([^`\[]*)', section)
+    for file, text in tests:
+        code = re.sub(r'"\s*\n\s*"', "", (source / file).read_text())
+        for test in re.findall(r'"([^"]+)"', " ".join(text.split())):
+            assert f'TEST_CASE("{test}")' in re.sub(r"TEST_CASE\(\s+", "TEST_CASE(", code), f"{file} has no test '{test}'"
+    title = section.splitlines()[0]
+    if title not in ("All together", "Experts"):
+        for part in ("```\n", "- **Sent**", "- **Use**", "- **Code**", "- **Proof**"):
+            assert part in section, f"docs/strategies.md: '{title}' has no '{part.strip()}'"
+
 keys_file = out.parent / "documented_keys.json"
 keys_file.parent.mkdir(parents=True, exist_ok=True)
 keys_file.write_text(printed.stdout)
@@ -81,5 +103,9 @@ concepts = re.sub(r"<[^>]*>", "", (out / "html/reference/parallel.layer.html").r
 assert "concept layer = requires" in concepts.replace("&lt;", "<"), "the concept of a layer is not shown as it is written"
 shown = "".join(file.read_text() for file in (out / "html/reference").glob("*.html"))
 assert not re.search(r'<span class="pre">[\w:]*::detail(::|<)', shown), "internal names are shown"
-assert (out / "html/searchindex.js").stat().st_size > 100_000
+search = (out / "html/searchindex.js").read_text()
+assert len(search) > 100_000
+for page in (source / "docs/site/howto").glob("*.md"):
+    title = page.read_text().splitlines()[0].removeprefix("# ")
+    assert f'"howto_{page.stem}"' in search and f'"{title}"' in search, f"the search does not find '{title}'"
 print(built.stdout.strip())

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The command lines of all programs: examples at the end of --help, whose options exist, and completion
-# by bash and zsh from the same options.
+# The command lines of all programs: exit codes and examples at the end of --help, whose options exist, and
+# completion by bash and zsh from the same options.
 # usage: terminal.sh PROGRAMS
 set -euo pipefail
 programs=$1
@@ -13,6 +13,7 @@ for file in "$programs"/*; do
   help=$("$file" --help) || fail "$program --help"
   examples=$(sed -n '/^Examples:$/,$p' <<< "$help" | tail -n +2)
   [[ -n $examples ]] || fail "$program --help ends without examples"
+  [[ $help == *"Exit codes (docs/errors.md "*$'\n'"  75  stopped by a signal"* ]] || fail "$program --help does not name its exit codes"
   # of a line for another program, such as launch, each program's own options
   all_help=$help
   for command in $(sed -n '/^Subcommands:$/,/^$/s/^  \([a-z]*\) .*/\1/p' <<< "$help"); do

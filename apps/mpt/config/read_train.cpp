@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -203,24 +205,32 @@ void check_schedule_of_run(config_reader const& reader, train_config& config) {
       config.report.notes.push_back(std::move(note));
 }
 
-}  // namespace
+/// A run in which each section is there whose keys are only asked for then.
+constexpr std::string_view run_with_all_sections = R"(
+max_seq_len: 128
+model: {name: mpt_causal_lm, d_model: 64, n_heads: 4, n_layers: 2, max_seq_len: 128, vocab_size: 512}
+tokenizer: {name: tokenizer}
+train_loader: {name: text, dataset: {local: data, shuffle: true}}
+eval_loader: {name: text, dataset: {local: data}}
+optimizer: {name: decoupled_adamw, lr: 1.0e-3}
+scheduler: {name: cosine_with_warmup, t_warmup: 10ba}
+algorithms: {gradient_clipping: {clipping_type: norm, clipping_threshold: 1.0}}
+max_duration: 100ba
+global_train_batch_size: 8
+save_folder: checkpoints
+callbacks:
+  early_stopper: {monitor: LanguageCrossEntropy, dataloader_label: eval}
+  kill_loss_spike: {}
+  generate_callback: {prompts: [a], interval: 1ep, do_sample: true, temperature: 1}
+  hf_checkpointer: {save_folder: models, save_interval: 1ep}
+  optimizer_monitor: {}
+loggers: {tensorboard: {}, csv: {}, wandb: {}, mlflow: {}}
+)";
 
-config_environment process_environment(std::filesystem::path const& file) {
-  config_environment environment{.file = file};
-  if (char const* const name = std::getenv("RUN_NAME")) environment.run_name = name;
-  std::string stem;
-  for (char const c : file.stem().string()) {
-    bool const is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-                          (c == '.' && !stem.empty());
-    stem += is_plain ? c : '-';
-  }
-  if (!stem.empty()) environment.default_run_name = stem.substr(0, 100);
-  return environment;
-}
-
-train_config read_train_config(config_node const& document, config_environment const& environment) {
-  train_config config;
+/// Reads a document into `config`, whose report has the keys that were asked for also when this
+/// throws.
+void read_into(train_config& config, config_node const& document,
+               config_environment const& environment) {
   config_reader reader(document, "", config.report);
   read_run_name(reader, environment, config);
   config.max_seq_len = reader.required<std::int64_t>("max_seq_len");
@@ -274,6 +284,27 @@ train_config read_train_config(config_node const& document, config_environment c
   reader.finish();
 
   check_schedule_of_run(reader, config);
+}
+
+}  // namespace
+
+config_environment process_environment(std::filesystem::path const& file) {
+  config_environment environment{.file = file};
+  if (char const* const name = std::getenv("RUN_NAME")) environment.run_name = name;
+  std::string stem;
+  for (char const c : file.stem().string()) {
+    bool const is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                          (c == '.' && !stem.empty());
+    stem += is_plain ? c : '-';
+  }
+  if (!stem.empty()) environment.default_run_name = stem.substr(0, 100);
+  return environment;
+}
+
+train_config read_train_config(config_node const& document, config_environment const& environment) {
+  train_config config;
+  read_into(config, document, environment);
   return config;
 }
 
@@ -283,6 +314,24 @@ train_config load_train_config(std::filesystem::path const& file,
   auto document = load_document(file, overrides);
   if (change) change(document);
   return read_train_config(document, process_environment(file));
+}
+
+std::vector<known_key> known_keys(std::filesystem::path const& file,
+                                  std::span<std::string const> overrides) {
+  std::map<std::string, known_key> found;
+  auto const collect = [&](std::function<config_node()> const& load) {
+    train_config config;
+    try {
+      read_into(config, load(), process_environment(file));
+    } catch (parallel::error const&) {  // the keys in front of an error are known all the same
+    }
+    for (auto& key : config.report.known) found.emplace(key.name, std::move(key));
+  };
+  collect([&] { return load_document(file, overrides); });
+  collect([] { return make_document(run_with_all_sections, "a run with all sections"); });
+  std::vector<known_key> out;
+  for (auto& [name, key] : found) out.push_back(std::move(key));
+  return out;
 }
 
 }  // namespace mpt

@@ -7,10 +7,12 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <mpt/config/train.hpp>
 #include <mpt/yaml/document.hpp>
 #include <mpt/yaml/reader.hpp>
+#include <mpt/yaml/report.hpp>
 
 namespace mpt {
 
@@ -43,5 +45,10 @@ namespace detail {
 [[nodiscard]] train_config load_train_config(std::filesystem::path const& file,
                                              std::span<std::string const> overrides = {},
                                              document_change const& change = {});
+
+/// The keys that a file may have, sorted by name: those that the reader asks for in this file with
+/// these overrides, as far as it can be read, and in a run with all sections.
+[[nodiscard]] std::vector<known_key> known_keys(std::filesystem::path const& file,
+                                                std::span<std::string const> overrides = {});
 
 }  // namespace mpt

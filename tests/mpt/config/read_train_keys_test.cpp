@@ -1,6 +1,7 @@
 // Tests of every key that a training configuration may have: set to another value than its default,
 // it changes the run, is refused, or is said to have no effect, with the reason. The reader records
 // each key that it asks for; one that has no row here fails.
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <regex>
@@ -973,6 +974,37 @@ std::set<std::string> requested_keys(std::string const& source) {
   for (std::sregex_iterator match(source.begin(), source.end(), call), end; match != end; ++match)
     out.insert((*match)[1]);
   return out;
+}
+
+TEST_CASE("known keys: a file that is being written has the keys of its sections and all others") {
+  test_files const files;
+  auto const file = files.folder / "run.yaml";
+  auto const names_of = [&](std::string const& text, overrides const& changed) {
+    parallel::replace_text_file(file, text);
+    std::set<std::string> names;
+    for (auto const& key : mpt::known_keys(file, changed)) names.insert(key.name);
+    return names;
+  };
+  auto const whole = names_of(base, lora);
+  CHECK(whole.contains("max_duration"));
+  CHECK(whole.contains("model.peft_config.lora_alpha"));
+  CHECK(whole.contains("callbacks.early_stopper.patience"));
+  CHECK(!names_of(base, {}).contains("model.peft_config.lora_alpha"));
+  for (std::string const text : {"max_seq_len: [", "max_seq_len: many", "", "a: 1"}) {
+    CAPTURE(text);
+    auto const names = names_of(text, {"not an override"});
+    CHECK(names.contains("max_duration"));
+    CHECK(names.contains("train_loader.dataset.shuffle_seed"));
+  }
+  auto const keys = mpt::known_keys(file);
+  CHECK(std::ranges::is_sorted(keys, {}, &mpt::known_key::name));
+  std::set<std::string> documented;
+  for (row const& one : all_rows()) documented.insert(canonical(one.key()));
+  for (auto const& key : keys) {
+    auto const name = canonical(key.name);
+    auto const is_member = [&](std::string const& other) { return other.starts_with(name); };
+    CHECK_MESSAGE(std::ranges::any_of(documented, is_member), name);
+  }
 }
 
 TEST_CASE("known keys: every key that a source reads has a row in the table") {
