@@ -99,10 +99,16 @@ class Run:
             settings.setdefault("resume", "allow")
             settings["settings"] = self.client.Settings(console="off", silent=True)
         else:
-            # trackio has no ids: a run goes on under its name
-            settings["resume"] = settings.get("resume", "allow" if message["resumed"] else "never")
             settings.setdefault("project", "parallellm")
+            goes_on_by_name = settings.get("resume") in ("allow", "must")
+            if not goes_on_by_name:  # trackio knows runs by their names, so the key makes this one's unique
+                settings["name"] = "-".join(filter(None, (settings.get("name"), message["run"])))
+                settings["resume"] = "allow"
         self.run = self.client.init(config=config_of(message["config"]), **settings)
+        # what a client that died has stored is not logged again
+        self.first_step = 0
+        if self.name != "wandb" and not goes_on_by_name and not message["resumed"]:
+            self.first_step = getattr(self.run, "_next_step", 0) - 1
 
     def describe(self):
         """The answer that tells where the run is."""
@@ -116,6 +122,9 @@ class Run:
 
     def log(self, message):
         """Logs the values of one batch; samples of generated text are a table."""
+        if message["step"] < self.first_step:
+            return
+        self.first_step = 0  # a resumed program repeats steps
         values = {name: number(value) for name, value in message["values"].items()}
         samples = []
         for name, text in message["texts"].items():
