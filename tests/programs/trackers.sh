@@ -229,12 +229,15 @@ echo "wandb sync: the same numbers at the server"
 
 # Two runs of one id: the second says that it goes to another one, and both are whole.
 ids="loggers={wandb: {project: p, python: '$python', init_kwargs: {mode: offline, dir: two, id: twin}}}"
-for number in 1 2; do
-  "$programs/pretrain" small.yaml run_name=twins metrics_file=twin$number.jsonl max_duration=200ba "$ids" > log$number 2>&1 &
-  twins[number]=$!
-  until grep -q 'wandb: run' log$number; do sleep 0.05; kill -0 "${twins[number]}" || break; done
-done
-for number in 1 2; do wait "${twins[number]}" || { cat log$number >&2; fail "a run with the id of another"; }; done
+twin() { "$programs/pretrain" small.yaml run_name=twins metrics_file=twin$1.jsonl max_duration=200ba "$ids" > log$1 2>&1; }
+twin 1 & first=$!
+until [[ -s twins/trackers/wandb-twin.jsonl ]]; do sleep 0.02; kill -0 $first || { cat log1 >&2; fail "the run ended"; }; done
+pkill -STOP -P $first -x pretrain
+twin 2 & second=$!
+until grep -q 'go to another one' log2; do sleep 0.05; kill -0 $second || { cat log2 >&2; fail "the run ended"; }; done
+pkill -CONT -P $first -x pretrain
+wait $first || { cat log1 >&2; fail "a run whose id another has"; }
+wait $second || { cat log2 >&2; fail "a run with the id of another"; }
 says 'wandb: another program sends the metrics of run twin; those of this run go to another one, [a-z0-9]{8}$' log2
 check twin1.jsonl wandb 'two/wandb/offline-run-*-twin/*.wandb'
 check twin2.jsonl wandb "two/wandb/offline-run-*-$(sed -n 's/.* go to another one, //p' log2)/*.wandb"

@@ -57,7 +57,7 @@ def log(values, step):
     std::filesystem::create_directories(folder / "trackio");
     // As trackio's documentation has it: a name resumes the last run that has it.
     test::write_all(folder / "trackio" / "__init__.py", R"(
-import json, os
+import json, os, warnings
 FILE = os.environ["CALLS"]
 def rows():
     return [json.loads(line) for line in open(FILE)] if os.path.exists(FILE) else []
@@ -73,6 +73,7 @@ def init(project, name, resume, config):
     return run
 def log(values, step):
     if "die" in values: os.kill(os.getpid(), 9)
+    if "full" in values: warnings.warn("disk is full; this batch could not be persisted.")
     with open(FILE, "a") as out:
         print(json.dumps({"run": run.id, "name": run.name, "step": step, "values": values}), file=out)
 def finish(): pass
@@ -161,6 +162,21 @@ std::string trackio_init(std::string const& key, bool is_resumed = false) {
   return mpt::trackers::init_line({.module = "trackio", .project = "p", .name = "n"},
                                   {.key = key, .is_resumed = is_resumed}, {}) +
          "\n";
+}
+
+TEST_CASE("companion: what trackio warns of as lost is not taken for sent") {
+  client_folder const client;
+  if (!client.has_python) return;
+  companion_sender sender(client.words(), client.folder / "log");
+  static_cast<void>(sender.send(trackio_init("abc") + batch(1, {{"full", 1}}), is_not_cancelled));
+  std::string message;
+  try {
+    sender.complete(is_not_cancelled);
+  } catch (send_failure const& failure) {
+    CHECK(failure.next() == send_failure::remedy::restart);
+    message = failure.what();
+  }
+  CHECK(test::contains(message, "this batch could not be persisted"));
 }
 
 TEST_CASE(
