@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import urllib.parse
+import warnings
 
 PROTOCOL = 1
 INSTALL = "python3 -m pip install {}"
@@ -83,6 +84,31 @@ def config_of(settings):
     return config
 
 
+def require_space(folder):
+    """Raises where no file finds room in a folder: W&B's client does not say that its own file was cut short."""
+    path = os.path.join(folder, "probe")
+    try:
+        with open(path, "wb") as file:
+            file.write(bytes(65536))
+    finally:
+        if os.path.exists(path):
+            os.remove(path)
+
+
+def collect_losses():
+    """The list of warnings by which trackio says that it has lost something; it goes on all the same."""
+    losses = []
+    show = warnings.showwarning
+
+    def collect(message, *place, **more):
+        if any(words in str(message) for words in ("not be persisted", "be dropped", "be lost")):
+            losses.append(str(message))
+        show(message, *place, **more)
+
+    warnings.showwarning = collect
+    return losses
+
+
 class Run:
     """A run at the client."""
 
@@ -90,6 +116,7 @@ class Run:
         if message.get("protocol") != PROTOCOL:
             raise Refusal(f"protocol {message.get('protocol')!r} is not {PROTOCOL}; use the programs of one version")
         self.name = message["client"]
+        self.losses = collect_losses()
         self.client = client_module(self.name)
         settings = {name: value for name, value in message["settings"].items() if value}
         if "dir" in settings:  # the client ignores a folder that is not there
@@ -99,14 +126,20 @@ class Run:
             settings.setdefault("resume", "allow")
             settings["settings"] = self.client.Settings(console="off", silent=True)
         else:
-            # trackio has no ids: a run goes on under its name
-            settings["resume"] = settings.get("resume", "allow" if message["resumed"] else "never")
             settings.setdefault("project", "parallellm")
+            goes_on_by_name = settings.get("resume") in ("allow", "must")
+            if not goes_on_by_name:  # trackio knows runs by their names, so the key makes this one's unique
+                settings["name"] = "-".join(filter(None, (settings.get("name"), message["run"])))
+                settings["resume"] = "allow"
         self.run = self.client.init(config=config_of(message["config"]), **settings)
+        # what a client that died has stored is not logged again
+        self.first_step = 0
+        if self.name != "wandb" and not goes_on_by_name and not message["resumed"]:
+            self.first_step = getattr(self.run, "_next_step", 0) - 1
 
     def describe(self):
         """The answer that tells where the run is."""
-        answer = {"type": "ready", "run": getattr(self.run, "id", None) or getattr(self.run, "name", "")}
+        answer = {"type": "ready", "run": self.run.id if self.name == "wandb" else self.run.name}
         if self.name == "wandb":
             if getattr(self.run, "offline", False) or self.run.settings._offline:
                 answer["folder"] = os.path.dirname(os.path.abspath(self.run.dir))
@@ -116,6 +149,9 @@ class Run:
 
     def log(self, message):
         """Logs the values of one batch; samples of generated text are a table."""
+        if message["step"] < self.first_step:
+            return
+        self.first_step = 0  # a resumed program repeats steps
         values = {name: number(value) for name, value in message["values"].items()}
         samples = []
         for name, text in message["texts"].items():
@@ -135,11 +171,16 @@ class Run:
         return self.client.Table(dataframe=pandas.DataFrame(rows, columns=columns))
 
     def finish(self, has_succeeded):
-        """Ends the run; returns when the client has everything."""
+        """Ends the run; returns when the client has everything, and raises where a full disk has lost some of it."""
         if self.name == "wandb":
+            folder = self.describe().get("folder")
             self.run.finish(exit_code=0 if has_succeeded else 1)
+            if folder and os.path.isdir(folder):
+                require_space(folder)
         else:
             self.client.finish()
+        if self.losses:
+            raise RuntimeError(self.losses[0])
 
 
 def serve(lines, answer):
@@ -152,6 +193,7 @@ def serve(lines, answer):
         if kind == "check":
             answer(check(message))
         elif kind == "init":
+            has_succeeded = False
             if run is None:  # a resumed program goes on in the same run
                 run = Run(message)
                 answer(run.describe())

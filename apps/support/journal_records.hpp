@@ -39,13 +39,14 @@ inline void append_record(mpt::train_config const& config, std::string_view kind
 }
 
 /// Writes the start of a program that trains as planned on `ranks` ranks of `nodes` machines, each
-/// with the device `device_name`. `configuration`: its keys as they were written.
+/// with the device `device_name`.
 inline void write_start(mpt::train_config const& config, mpt::run_plan const& plan, int ranks,
-                        int nodes, std::string_view device_name,
-                        nlohmann::ordered_json const& configuration) {
+                        int nodes, std::string_view device_name) {
   auto const& m = config.model;
   auto const& metrics = config.logging.metrics_file;
   nlohmann::ordered_json notes(config.report.notes);
+  auto configuration = nlohmann::ordered_json::object();
+  for (auto const& key : config.logging.loggers.settings) configuration[key.name] = key.text;
   append_record(
       config, "start",
       {{"program", config.train_loader.finetuning ? "finetune" : "pretrain"},
@@ -63,7 +64,7 @@ inline void write_start(mpt::train_config const& config, mpt::run_plan const& pl
        {"metrics_file", metrics.empty() ? "" : std::filesystem::absolute(metrics).string()},
        {"memory_plan", json_of(plan.memory)},
        {"notes", std::move(notes)},
-       {"configuration", configuration}});
+       {"configuration", std::move(configuration)}});
 }
 
 /// Writes the end of a program that was not killed.

@@ -222,12 +222,11 @@ void say_how_to_resume(mpt::train_config const& config, mpt::run_summary const& 
                           summary.checkpoint));
 }
 
-/// `written`: the keys of the configuration as they were written.
 template <class T, class Device>
-void train(mpt::train_config const& config, nlohmann::ordered_json const& written,
-           mpt::run_parts const& parts, parallel::any_communicator& comm, Device& device,
-           std::string const& device_name, apps::placement const& rank_placement,
-           mpt::run_hooks hooks, std::atomic<bool>& stopped) {
+void train(mpt::train_config const& config, mpt::run_parts const& parts,
+           parallel::any_communicator& comm, Device& device, std::string const& device_name,
+           apps::placement const& rank_placement, mpt::run_hooks hooks,
+           std::atomic<bool>& stopped) {
   check_machines(config, comm);
   auto const device_memory = memory_per_rank(device, comm);
   auto const available = config.device_memory.value_or(device_memory);
@@ -264,7 +263,7 @@ void train(mpt::train_config const& config, nlohmann::ordered_json const& writte
       comm, device, hooks.deadline.value(), rank_placement.recorder, [&](auto& exchanges) {
         if (config.preflight) check_network<T>(comm, exchanges, device);
         claims = apps::claim_save_folders(config, comm, hooks);
-        if (is_primary) apps::write_start(config, plan, comm.size(), nodes, device_name, written);
+        if (is_primary) apps::write_start(config, plan, comm.size(), nodes, device_name);
         rank_placement.keep_calls();
         if (rank_placement.recorder)
           hooks.exchange_seconds = [recorder = rank_placement.recorder] {
@@ -379,11 +378,12 @@ int train_program(int argc, char** argv, std::string const& description,
   auto const body = [&] {
     if (lists_keys) return print_keys(file, overrides);
     apps::require_own_launch();
-    nlohmann::ordered_json written;
+    std::vector<mpt::written_key> written;
     apps::training_file source(file);
     auto config = source.load(overrides, [&](mpt::config_node const& document) {
       written = mpt::written_keys(document);
     });
+    config.logging.loggers.settings = std::move(written);
     if (apps::is_primary()) {
       if (auto const line = describe_ignored(config.report); !line.empty())
         mpt::console::say("{}\n", line);
@@ -434,11 +434,11 @@ int train_program(int argc, char** argv, std::string const& description,
               [&]<class Device>(Device& device, std::string const& name) {
                 auto const supported = supported_config(device, config, comm.rank() == 0);
                 if (supported.precision == mpt::precision_kind::fp32)
-                  train<float>(supported, written, inputs.parts, comm, device, name, rank_placement,
-                               hooks, stopped);
+                  train<float>(supported, inputs.parts, comm, device, name, rank_placement, hooks,
+                               stopped);
                 else if constexpr (apps::trains_in_bf16<Device>)
-                  train<parallel::bf16>(supported, written, inputs.parts, comm, device, name,
-                                        rank_placement, hooks, stopped);
+                  train<parallel::bf16>(supported, inputs.parts, comm, device, name, rank_placement,
+                                        hooks, stopped);
                 else
                   throw apps::refusal("device=kokkos trains in fp32; set precision=fp32");
               });

@@ -2,10 +2,11 @@
 with the limits of its documentation (mlflow.org/docs/latest/rest-api.html: "Log Batch", "Request Limits") and the
 texts that mlflow.utils.validation takes.
 
-usage: mlflow_server.py FILE [--port N] [--token TOKEN] [--delay SECONDS] [--fail-first N]
+usage: mlflow_server.py FILE [--port N] [--token TOKEN] [--delay SECONDS] [--fail-first N] [--lose-creations N]
 
 Prints "ready PORT" and writes its runs to FILE (JSON) after every change; an existing FILE is read first. With
---token it answers 401 without it; --delay is before each answer; the first N requests of --fail-first get 503.
+--token it answers 401 without it; --delay is before each answer; the first N requests of --fail-first get 503; the
+first N runs are created without an answer with --lose-creations.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import threading
 import time
 import urllib.parse
 
+FILTER = re.compile(r"^tags\.(\w+) = '([^']*)'$")
 NAME = re.compile(r"^[/\w.\- ]*$", re.ASCII)
 MAX_BYTES = 1_000_000
 LIMITS = {"metrics": 1000, "params": 100, "tags": 100}
@@ -85,6 +87,18 @@ class Store:
             "tags": {tag["key"]: tag["value"] for tag in body.get("tags", [])}}
         return {"run": {"info": {"run_id": run_id}}}
 
+    def get_run(self, run_id):
+        run = self.run(run_id)
+        return {"run": {"info": {"run_id": run_id, "status": run["status"], "lifecycle_stage": "active"}}}
+
+    def search_runs(self, body):
+        match = FILTER.match(body["filter"])
+        if not match:
+            raise invalid(f"Invalid filter {body['filter']!r}")
+        found = [run_id for run_id, run in self.state["runs"].items()
+                 if run["experiment_id"] in body["experiment_ids"] and run["tags"].get(match[1]) == match[2]]
+        return {"runs": [self.get_run(run_id)["run"] for run_id in found[:body["max_results"]]]} if found else {}
+
     def update_run(self, body):
         run = self.run(body["run_id"])
         if body["status"] not in ("RUNNING", "FINISHED", "FAILED", "KILLED"):
@@ -149,6 +163,9 @@ def handler(store, options):
                         raise invalid("Batched logging API requests must be at most 1MB")
                     answer = self.call(path, data)
                     store.save()
+                    if path.path.endswith("runs/create") and len(store.state["runs"]) <= options.lose_creations:
+                        self.close_connection = True
+                        return
                     self.reply(200, answer)
                 except Refusal as problem:
                     self.reply(problem.status, problem.answer)
@@ -157,10 +174,13 @@ def handler(store, options):
 
         def call(self, path, data):
             endpoint = path.path.removeprefix("/api/2.0/mlflow/")
+            query = urllib.parse.parse_qs(path.query)
             if (self.command, endpoint) == ("GET", "experiments/get-by-name"):
-                return store.get_experiment(urllib.parse.parse_qs(path.query)["experiment_name"][0])
+                return store.get_experiment(query["experiment_name"][0])
+            if (self.command, endpoint) == ("GET", "runs/get"):
+                return store.get_run(query["run_id"][0])
             calls = {"experiments/create": store.create_experiment, "runs/create": store.create_run,
-                     "runs/update": store.update_run, "runs/log-batch": store.log_batch}
+                     "runs/search": store.search_runs, "runs/update": store.update_run, "runs/log-batch": store.log_batch}
             if self.command != "POST" or endpoint not in calls:
                 raise Refusal("ENDPOINT_NOT_FOUND", endpoint, 404)
             return calls[endpoint](json.loads(data))
@@ -177,6 +197,7 @@ def main():
     parser.add_argument("--token", default="")
     parser.add_argument("--delay", type=float, default=0)
     parser.add_argument("--fail-first", type=int, default=0)
+    parser.add_argument("--lose-creations", type=int, default=0)
     options = parser.parse_args()
     store = Store(options.file)
     http.server.ThreadingHTTPServer.allow_reuse_address = True

@@ -1,15 +1,17 @@
 """Compares what trackers hold with a run's metrics file.
 
-usage: trackers_check.py METRICS.jsonl KIND WHERE [...]     KIND: csv, standin, mlflow, tensorboard, wandb
+usage: trackers_check.py METRICS.jsonl KIND WHERE    KIND: csv, standin, mlflow, tensorboard, wandb, synced, trackio
 
 A value of the file is that of the last line with its batch, and every number of it must be at the tracker, equal
-(TensorBoard has floats). WHERE: a table, a stand-in's file, URI:RUN_NAME, a folder of events, a W&B run file.
+(TensorBoard has floats). WHERE: a table, the file of mlflow_server.py, URI@RUN_NAME, a folder of events, a W&B run
+file, the file of wandb_server.py, a database of trackio.
 """
 
 import csv
 import glob
 import json
 import math
+import sqlite3
 import struct
 import sys
 import zlib
@@ -105,6 +107,32 @@ def of_wandb(pattern):
             if isinstance(value, (int, float)) and not name.startswith("_"):
                 values.setdefault(name, {})[row.get("_step", record.history.step.num)] = value
     assert exits == [0], exits
+    return values
+
+
+def of_synced(path):
+    with open(path) as file:
+        state = json.load(file)
+    (run,) = state["runs"].values()
+    assert run["exitcode"] == 0, run["exitcode"]
+    assert run["config"]["model"]["value"]["d_model"] == 48, run["config"]
+    values = {}
+    for row in run["history"]:
+        for name, value in row.items():
+            if isinstance(value, (int, float)) and not name.startswith("_"):
+                values.setdefault(name, {})[row["_step"]] = value
+    return values
+
+
+def of_trackio(path):
+    with sqlite3.connect(path) as database:
+        rows = database.execute("SELECT run_name, step, metrics FROM metrics ORDER BY id").fetchall()
+    assert len({run for run, _, _ in rows}) == 1, {run for run, _, _ in rows}
+    values = {}
+    for _, step, metrics in rows:
+        for name, value in json.loads(metrics).items():
+            if isinstance(value, (int, float)):
+                values.setdefault(name, {})[step] = value
     return values
 
 

@@ -122,17 +122,6 @@ void check_tracking_uri(config_reader const& reader, std::string const& uri) {
   return mlflow;
 }
 
-[[nodiscard]] std::string text_of(config_node const& node) {
-  if (node.is_scalar()) return node.text;
-  if (node.is_null()) return "null";
-  std::string text = "[";
-  for (auto const& item : node.items) {
-    if (text.size() > 1) text += ", ";
-    text += item.is_map() ? "{...}" : text_of(item);
-  }
-  return text + "]";
-}
-
 }  // namespace
 
 loggers_config read_loggers(config_reader reader, std::string const& run_name) {
@@ -165,16 +154,6 @@ loggers_config read_loggers(config_reader reader, std::string const& run_name) {
         "metrics go to the console, metrics_file, csv, tensorboard, wandb, trackio and mlflow");
   reader.finish(true);
   return loggers;
-}
-
-std::vector<logged_setting> logged_settings(config_node const& document) {
-  std::vector<logged_setting> settings;
-  for_each_leaf(document, "",
-                [&](std::string const& name, config_key const&, config_node const& value) {
-                  if (value.is_map()) return;  // an empty one
-                  settings.push_back({name, text_of(value), value.is_string});
-                });
-  return settings;
 }
 
 }  // namespace mpt

@@ -269,8 +269,6 @@ void read_into(train_config& config, config_node const& document,
   config.logging = detail::read_logging(reader);
   config.logging.metrics_file = detail::read_path(reader, "metrics_file", config.run_name);
   config.logging.loggers = read_loggers(reader.section("loggers"), config.run_name);
-  if (config.logging.loggers.has_trackers())
-    config.logging.loggers.settings = logged_settings(document);
   config.recompute = std::move(recompute);
   detail::read_system(reader, config);
   if (has_targets && !recomputes(config))

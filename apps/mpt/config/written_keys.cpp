@@ -14,16 +14,16 @@ std::string text_of_list(config_node const& list) {
   return "[" + out + "]";
 }
 
-void add_keys(config_node const& node, std::string const& name, nlohmann::ordered_json& keys) {
+void add_keys(config_node const& node, std::string const& name, std::vector<written_key>& keys) {
   bool const is_plain =
       std::ranges::all_of(node.items, [](config_node const& item) { return item.is_scalar(); });
   auto const member = [&](std::string const& part) {
     return name.empty() ? part : name + "." + part;
   };
   if (node.is_scalar())
-    keys[name] = node.text;
+    keys.push_back({name, node.text, node.is_string});
   else if (node.is_list() && is_plain)
-    keys[name] = text_of_list(node);
+    keys.push_back({name, text_of_list(node)});
   else if (node.is_list())
     for (std::size_t i = 0; i < node.items.size(); ++i)
       add_keys(node.items[i], member(std::to_string(i)), keys);
@@ -31,13 +31,13 @@ void add_keys(config_node const& node, std::string const& name, nlohmann::ordere
     for (std::size_t i = 0; i < node.items.size(); ++i)
       add_keys(node.items[i], member(node.keys[i].name), keys);
   else
-    keys[name] = node.is_map() ? "{}" : "null";
+    keys.push_back({name, node.is_map() ? "{}" : "null"});
 }
 
 }  // namespace
 
-nlohmann::ordered_json written_keys(config_node const& document) {
-  auto keys = nlohmann::ordered_json::object();
+std::vector<written_key> written_keys(config_node const& document) {
+  std::vector<written_key> keys;
   if (!document.items.empty()) add_keys(document, "", keys);
   return keys;
 }

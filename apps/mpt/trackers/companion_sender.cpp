@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <mpt/trackers/http.hpp>
+#include <parallel/core/file.hpp>
 
 namespace mpt::trackers {
 
@@ -22,6 +23,7 @@ companion_sender::~companion_sender() {
 void companion_sender::restart() {
   if (process_) process_->end();
   process_.reset();
+  is_finished_ = false;
 }
 
 std::size_t companion_sender::send(std::string_view lines, cancellation const& is_cancelled) {
@@ -51,6 +53,9 @@ void companion_sender::complete(cancellation const& is_cancelled) {
       fail_ended();
   }
   if (!is_finished_) throw send_failure("its client took too long to finish", remedy::restart);
+  if (!folder_.empty() && !parallel::files::exists(folder_))
+    throw send_failure(parallel::concat("its offline folder ", folder_, " was deleted"),
+                       remedy::restart);
 }
 
 void companion_sender::read_answers(cancellation const& is_cancelled,
@@ -67,8 +72,8 @@ void companion_sender::handle(std::string const& line) {
   };
   auto const type = text("type");
   if (type == "ready") {
-    auto const folder = text("folder");
-    auto const place = folder.empty() ? text("url") : folder + "; send it: wandb sync " + folder;
+    folder_ = text("folder");
+    auto const place = folder_.empty() ? text("url") : folder_ + "; send it: wandb sync " + folder_;
     note(parallel::concat("run ", text("run"), place.empty() ? "" : " in ", place));
   }
   if (type == "finished") is_finished_ = true;

@@ -35,24 +35,37 @@ constexpr std::size_t block = std::size_t{64} << 10;
 journal::journal(std::filesystem::path path)
     : path_(std::move(path)),
       file_(open_for_appending(path_, "the journal ", "; metrics for trackers are kept there")),
-      reader_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+      reader_(::open(path_.c_str(), O_RDWR | O_CLOEXEC)) {  // NFS locks what is open for writing
   if (reader_.get() < 0) parallel::files::failure(path_, "cannot be read");
-  parallel::require(::flock(reader_.get(), LOCK_EX | LOCK_NB) == 0, path_.string(),
-                    ": another program sends these metrics; wait for it");
+  if (::flock(reader_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK)
+      parallel::fail<journal_in_use>(path_.string(),
+                                     ": another program sends these metrics; wait for it");
+    parallel::files::failure(path_, "cannot be locked");
+  }
   std::size_t offset = 0, end_of_lines = 0;
   for (std::string text; !(text = read_at(reader_.get(), path_, offset, block)).empty();
        offset += text.size())
-    if (auto const last = text.rfind('\n'); last != std::string::npos)
-      end_of_lines = offset + last + 1;
+    for (std::size_t end = 0; (end = text.find('\n', end)) != std::string::npos;) {
+      last_line_begin_ = end_of_lines;
+      end_of_lines = offset + ++end;
+    }
   if (end_of_lines < offset && ::truncate(path_.c_str(), static_cast<::off_t>(end_of_lines)) != 0)
     parallel::files::failure(path_, "cannot be written");
   size_ = end_of_lines;
 }
 
-void journal::append(std::string_view line) {
+bool journal::append(std::string_view line) {
   auto const lost = file_.lost();
   file_.add(std::string(line) + '\n');
-  if (file_.lost() == lost) size_ += line.size() + 1;
+  if (file_.lost() != lost) return false;
+  last_line_begin_ = size_;
+  size_ += line.size() + 1;
+  return true;
+}
+
+std::string journal::last_line() const {
+  return read_at(reader_.get(), path_, last_line_begin_, size_ - last_line_begin_);
 }
 
 std::string journal::read(std::size_t offset, std::size_t most_bytes) const {
@@ -87,6 +100,11 @@ std::int64_t journal::count_lines(std::size_t offset) const {
   } catch (parallel::error const&) {
     return -1;
   }
+}
+
+bool journal::exists() const {
+  std::error_code unknown;
+  return std::filesystem::exists(path_, unknown);
 }
 
 void journal::remove() {

@@ -15,13 +15,20 @@ constexpr std::size_t worth_sending = std::size_t{48} << 10;  // bytes that wait
 }  // namespace
 
 journal_tracker::journal_tracker(std::string name, std::filesystem::path const& file,
-                                 std::unique_ptr<record_sender> sender, sending_options options)
+                                 std::unique_ptr<record_sender> sender, sending_options options,
+                                 std::string_view first_line)
     : name_(std::move(name)),
       journal_(file),
       sender_(std::move(sender)),
       options_(std::move(options)),
-      sent_(kept_position()),
-      thread_([this] { run(); }) {}
+      sent_(kept_position()) {
+  if (!first_line.empty() && !journal_.append(first_line)) {
+    if (journal_.size() == 0) journal_.remove();
+    parallel::fail<parallel::storage_error>(journal_.path().string(),
+                                            ": cannot be written, as on a full disk");
+  }
+  thread_ = std::thread([this] { run(); });
+}
 
 std::size_t journal_tracker::kept_position() {
   auto const position = sender_->kept_position();
@@ -34,14 +41,12 @@ std::size_t journal_tracker::kept_position() {
   }
 }
 
-journal_tracker::~journal_tracker() {
-  if (is_ended_) return;
-  journal_.append(finish_line(false, current_milliseconds()));
-  send_rest(options_.failed);
-}
+journal_tracker::~journal_tracker() { end(run_end::failed, options_.failed); }
 
 void journal_tracker::append(std::string const& line) {
-  journal_.append(line);
+  if (!journal_.append(line))
+    note_once(parallel::concat("metrics are lost: ", journal_.path().string(),
+                               " cannot be written, as on a full disk; the run goes on"));
   changed_.notify_one();
 }
 
@@ -54,10 +59,23 @@ std::vector<std::string> journal_tracker::take_notes() {
   return std::exchange(notes_, {});
 }
 
-void journal_tracker::finish() {
+void journal_tracker::finish() { end(run_end::finished, options_.finish); }
+
+void journal_tracker::fail() { end(run_end::failed, options_.failed); }
+
+void journal_tracker::end(run_end how, std::chrono::milliseconds time) {
   if (is_ended_) return;
-  journal_.append(finish_line(true, current_milliseconds()));
-  send_rest(options_.finish);
+  auto const line = finish_line(how, current_milliseconds());
+  if (!journal_.append(line)) unwritten_end_ = line + "\n";
+  send_rest(time);
+}
+
+void journal_tracker::end_killed_run() {
+  auto const last = nlohmann::json::parse(journal_.last_line(), nullptr, false);
+  if (!last.is_object() || (last.contains("type") && last["type"] == "finish")) return;
+  bool const has_time = last.contains("time") && last["time"].is_number_integer();
+  append(finish_line(run_end::killed,
+                     has_time ? last["time"].get<std::int64_t>() : current_milliseconds()));
 }
 
 bool journal_tracker::send_rest(std::chrono::milliseconds time) {
@@ -71,9 +89,8 @@ bool journal_tracker::send_rest(std::chrono::milliseconds time) {
     changed_.notify_all();
   }
   thread_.join();
-  if (journal_.lost() > 0)
-    note_once(parallel::concat(journal_.lost(), " records were lost: ", journal_.path().string(),
-                               " could not be written, as on a full disk"));
+  auto const lost = journal_.lost() - (unwritten_end_.empty() ? 0 : 1);
+  if (lost > 0) note_once(parallel::concat(lost, " records were lost in all"));
   if (is_complete_)
     journal_.remove();
   else
@@ -83,10 +100,13 @@ bool journal_tracker::send_rest(std::chrono::milliseconds time) {
 
 void journal_tracker::describe_rest() {
   auto const lines = journal_.count_lines(sent_);
-  note_once(parallel::concat(
-      last_failure_.empty() ? "not everything was sent in time" : last_failure_, "; ",
-      lines < 0 ? std::string("what is left") : parallel::concat(lines, " records"), " wait in ",
-      journal_.path().string(), "; send them: ", options_.command, " ", journal_.path().string()));
+  auto const reason = last_failure_.empty() ? "not everything was sent in time" : last_failure_;
+  auto const rest = lines < 0 ? "what is left" : parallel::concat(lines, " records");
+  auto const file = journal_.path().string();
+  note_once(journal_.exists()
+                ? parallel::concat(reason, "; ", rest, " wait in ", file,
+                                   "; send them: ", options_.command, " ", file)
+                : parallel::concat(reason, "; ", rest, " are lost, as ", file, " was deleted"));
 }
 
 void journal_tracker::run() {
@@ -127,6 +147,7 @@ void journal_tracker::send_some() {
       last_send_ = clock::now();
       sender_->keep_position(sent_);
     } else {
+      if (!unwritten_end_.empty()) static_cast<void>(sender_->send(unwritten_end_, is_cancelled));
       sender_->complete(is_cancelled);
       std::scoped_lock const guard(lock_);
       is_complete_ = true;

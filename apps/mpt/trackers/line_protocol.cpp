@@ -15,7 +15,7 @@ using nlohmann::json;
   return message.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-[[nodiscard]] json value_of(logged_setting const& setting) {
+[[nodiscard]] json value_of(written_key const& setting) {
   if (setting.is_string) return setting.text;
   if (setting.text == "null") return nullptr;
   if (auto const integer = parse_integer(setting.text)) return *integer;
@@ -24,7 +24,7 @@ using nlohmann::json;
   return setting.text;
 }
 
-[[nodiscard]] json values_of(std::vector<logged_setting> const& settings) {
+[[nodiscard]] json values_of(std::vector<written_key> const& settings) {
   json values = json::object();
   for (auto const& setting : settings) values[setting.name] = value_of(setting);
   return values;
@@ -39,7 +39,7 @@ using nlohmann::json;
 }  // namespace
 
 std::string init_line(python_tracker_config const& tracker, run_identity const& run,
-                      std::vector<logged_setting> const& settings, std::string_view kind) {
+                      std::vector<written_key> const& settings, std::string_view kind) {
   json client = json::object();
   auto const add = [&](char const* name, std::string const& text) {
     if (!text.empty()) client[name] = text;
@@ -64,7 +64,7 @@ std::string init_line(python_tracker_config const& tracker, run_identity const& 
 }
 
 std::string init_line(mlflow_config const& tracker, run_identity const& run,
-                      std::vector<logged_setting> const& settings, std::int64_t milliseconds) {
+                      std::vector<written_key> const& settings, std::int64_t milliseconds) {
   auto tags = values_of(tracker.tags);
   if (!tracker.run_group.empty()) tags["run_group"] = tracker.run_group;
   json config = json::object();
@@ -105,10 +105,11 @@ std::string log_line(std::int64_t step, std::int64_t milliseconds,
                   {"texts", texts}});
 }
 
-std::string finish_line(bool has_succeeded, std::int64_t milliseconds) {
-  return line_of({{"type", "finish"},
-                  {"status", has_succeeded ? "finished" : "failed"},
-                  {"time", milliseconds}});
+std::string finish_line(run_end end, std::int64_t milliseconds) {
+  auto const* const status = end == run_end::finished ? "finished"
+                             : end == run_end::failed ? "failed"
+                                                      : "killed";
+  return line_of({{"type", "finish"}, {"status", status}, {"time", milliseconds}});
 }
 
 json json_of(double number) {

@@ -17,6 +17,8 @@ namespace {
 using nlohmann::json;
 using remedy = send_failure::remedy;
 
+constexpr std::string_view run_tag = "parallellm_run";  // its value is the run's key
+
 [[nodiscard]] std::string text_of(json const& body) {
   return body.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -186,30 +188,61 @@ void mlflow_sender::adopt(std::string_view first) try {
   throw send_failure("the journal does not begin with a line of type init", remedy::give_up);
 }
 
+std::string mlflow_sender::find_run(std::string const& experiment, json const& init,
+                                    cancellation const& is_cancelled) const {
+  auto const filter =
+      parallel::concat("tags.", run_tag, " = '", init.at("run").get<std::string>(), "'");
+  auto const found =
+      ask("POST", "runs/search",
+          {{"experiment_ids", json::array({experiment})}, {"filter", filter}, {"max_results", 1}},
+          is_cancelled);
+  if (!found.contains("runs") || found["runs"].empty()) return {};
+  return found["runs"].at(0).at("info").at("run_id").get<std::string>();
+}
+
+std::string mlflow_sender::create_run(std::string const& experiment, json const& init,
+                                      cancellation const& is_cancelled) const {
+  auto const run_name = settings_.at("run_name").get<std::string>();
+  json tags = json::array({{{"key", "composer_run_name"}, {"value", run_name}},
+                           {{"key", run_tag}, {"value", init.at("run")}}});
+  for (auto const& [name, text] : settings_.at("tags").items())
+    tags.push_back({{"key", mlflow_name(name, limits_.name_bytes)},
+                    {"value", shortened(text.get<std::string>(), limits_.tag_bytes)}});
+  auto const created = ask("POST", "runs/create",
+                           {{"experiment_id", experiment},
+                            {"run_name", run_name},
+                            {"start_time", init.at("time")},
+                            {"tags", tags}},
+                           is_cancelled);
+  return created.at("run").at("info").at("run_id").get<std::string>();
+}
+
+void mlflow_sender::require_run(cancellation const& is_cancelled) {
+  auto const run =
+      ask("GET", "runs/get?run_id=" + net::percent_encoded(run_id_), nullptr, is_cancelled, true);
+  if (!run.is_null() && run.at("run").at("info").value("lifecycle_stage", "active") == "active")
+    return;
+  auto const gone = std::exchange(run_id_, {});
+  keep_position(0);
+  throw send_failure(parallel::concat("run ", gone, " was deleted at ", uri_), remedy::restart);
+}
+
 void mlflow_sender::begin(json const& init, cancellation const& is_cancelled) {
   read_settings(init);
-  auto const time = init.at("time");
-  auto const run_name = settings_.at("run_name").get<std::string>();
-  if (!run_id_.empty()) {
-    static_cast<void>(
-        ask("POST", "runs/update", {{"run_id", run_id_}, {"status", "RUNNING"}}, is_cancelled));
-  } else {
-    json tags = json::array({{{"key", "composer_run_name"}, {"value", run_name}},
-                             {{"key", "parallellm_run"}, {"value", init.at("run")}}});
-    for (auto const& [name, text] : settings_.at("tags").items())
-      tags.push_back({{"key", mlflow_name(name, limits_.name_bytes)},
-                      {"value", shortened(text.get<std::string>(), limits_.tag_bytes)}});
-    auto const experiment = settings_.at("experiment_name").get<std::string>();
-    auto const created = ask("POST", "runs/create",
-                             {{"experiment_id", experiment_id(experiment, is_cancelled)},
-                              {"run_name", run_name},
-                              {"start_time", time},
-                              {"tags", tags}},
-                             is_cancelled);
-    run_id_ = created.at("run").at("info").at("run_id").get<std::string>();
+  if (!run_id_.empty()) require_run(is_cancelled);
+  bool is_new = false;
+  if (run_id_.empty()) {
+    auto const name = settings_.at("experiment_name").get<std::string>();
+    auto const experiment = experiment_id(name, is_cancelled);
+    run_id_ = find_run(experiment, init, is_cancelled);
+    is_new = run_id_.empty();
+    if (is_new) run_id_ = create_run(experiment, init, is_cancelled);
     keep_position(0);
   }
-  if (!init.at("resumed").get<bool>()) log_params(init.at("config"), is_cancelled);
+  if (!is_new)
+    static_cast<void>(
+        ask("POST", "runs/update", {{"run_id", run_id_}, {"status", "RUNNING"}}, is_cancelled));
+  if (is_new || !init.at("resumed").get<bool>()) log_params(init.at("config"), is_cancelled);
   note(parallel::concat("run ", run_id_, " at ", uri_));
 }
 
@@ -238,15 +271,29 @@ void mlflow_sender::add_metrics(json const& line, std::vector<json>& metrics) {
 }
 
 void mlflow_sender::end(json const& line, cancellation const& is_cancelled) const {
-  bool const has_succeeded = line.at("status") == "finished";
+  auto const& end = line.at("status");
   static_cast<void>(ask("POST", "runs/update",
                         {{"run_id", run_id_},
-                         {"status", has_succeeded ? "FINISHED" : "FAILED"},
+                         {"status", end == "finished" ? "FINISHED"
+                                    : end == "killed" ? "KILLED"
+                                                      : "FAILED"},
                          {"end_time", line.at("time")}},
                         is_cancelled));
 }
 
 std::size_t mlflow_sender::send(std::string_view lines, cancellation const& is_cancelled) try {
+  try {
+    return send_lines(lines, is_cancelled);
+  } catch (send_failure const& failure) {
+    bool const is_begun = !uri_.empty() && !run_id_.empty();
+    if (failure.next() == remedy::give_up && is_begun) require_run(is_cancelled);
+    throw;
+  }
+} catch (json::exception const&) {
+  throw send_failure("the journal, or an answer of the server, lacks a value", remedy::give_up);
+}
+
+std::size_t mlflow_sender::send_lines(std::string_view lines, cancellation const& is_cancelled) {
   std::size_t bytes = 0;
   std::vector<json> metrics;
   for (auto rest = lines; !rest.empty(); rest.remove_prefix(first_line(rest).size())) {
@@ -276,8 +323,6 @@ std::size_t mlflow_sender::send(std::string_view lines, cancellation const& is_c
     static_cast<void>(ask("POST", "runs/log-batch",
                           {{"run_id", run_id_}, {"metrics", std::move(list)}}, is_cancelled));
   return bytes;
-} catch (json::exception const&) {
-  throw send_failure("the journal, or an answer of the server, lacks a value", remedy::give_up);
 }
 
 void mlflow_sender::complete(cancellation const& /*is_cancelled*/) {

@@ -45,6 +45,8 @@ class journal_folder {
   journal_folder(fs::path folder, std::string kind)
       : folder_(std::move(folder)), kind_(std::move(kind)) {}
 
+  [[nodiscard]] std::string const& kind() const { return kind_; }
+
   /// The run that goes on where a checkpoint left off, or a new one. `wanted`: its key, or blank.
   [[nodiscard]] run_identity identify(std::string wanted, bool is_resumed) const {
     parallel::files::make_folders(folder_);
@@ -82,13 +84,17 @@ class journal_folder {
   return journal.replace_extension(ending);
 }
 
-/// A tracker that begins by telling of journals of earlier runs.
+/// A tracker that first tells of journals of earlier runs.
 class run_tracker : public journal_tracker {
  public:
-  run_tracker(std::string const& name, journal_folder const& folder, run_identity const& run,
-              std::unique_ptr<record_sender> sender, std::string const& send_command = "track")
-      : journal_tracker(name, folder.journal_of(run.key), std::move(sender),
-                        {.command = send_command}) {
+  /// `notes` are told first, `init` is the line that begins the run.
+  run_tracker(journal_folder const& folder, run_identity const& run,
+              std::unique_ptr<record_sender> sender, std::string const& init,
+              std::vector<std::string> notes, std::string const& send_command = "track")
+      : journal_tracker(folder.kind(), folder.journal_of(run.key), std::move(sender),
+                        {.command = send_command}, init),
+        first_notes_(std::move(notes)) {
+    auto const& name = folder.kind();
     for (auto const& path : folder.earlier_journals(run.key))
       first_notes_.push_back(parallel::concat(name, ": metrics of an earlier run wait in ",
                                               path.string(), "; send them: ", send_command, " ",
@@ -136,36 +142,6 @@ void check_python_tracker(python_tracker_config const& tracker) {
                     text.empty() ? "its client does not answer" : shown_text(text));
 }
 
-[[nodiscard]] std::unique_ptr<tracker> open_python_tracker(
-    fs::path const& folder, python_tracker_config const& tracker,
-    std::vector<logged_setting> const& settings, bool is_resumed) {
-  journal_folder const journals(folder, tracker.module);
-  auto const run = journals.identify(tracker.id, is_resumed);
-  auto out = std::make_unique<run_tracker>(
-      tracker.module, journals, run,
-      std::make_unique<companion_sender>(companion_words(tracker.python),
-                                         folder / (tracker.module + ".log")),
-      tracker.python == "python3" ? "track" : "track --python " + tracker.python);
-  out->append(init_line(tracker, run, settings));
-  return out;
-}
-
-[[nodiscard]] std::unique_ptr<tracker> open_mlflow(fs::path const& folder,
-                                                   loggers_config const& loggers,
-                                                   http_client const& client, bool is_resumed) {
-  auto const& mlflow = *loggers.mlflow;
-  journal_folder const journals(folder, "mlflow");
-  auto const run = journals.identify({}, is_resumed);
-  auto const longest_wait = std::chrono::milliseconds(
-      static_cast<std::chrono::milliseconds::rep>(1000 * mlflow.buffer_seconds));
-  auto out = std::make_unique<run_tracker>(
-      "mlflow", journals, run,
-      std::make_unique<mlflow_sender>(client, sibling_file(journals.journal_of(run.key), ".json"),
-                                      longest_wait));
-  out->append(init_line(mlflow, run, loggers.settings, current_milliseconds()));
-  return out;
-}
-
 /// Stands for a tracker that could not be opened, which holds no run up: says so once.
 class unopened_tracker final : public tracker {
  public:
@@ -174,20 +150,66 @@ class unopened_tracker final : public tracker {
   void log(std::int64_t, nlohmann::ordered_json const&) override {}
   [[nodiscard]] std::vector<std::string> take_notes() override { return std::exchange(notes_, {}); }
   void finish() override {}
+  void fail() override {}
 
  private:
   std::vector<std::string> notes_;
 };
 
-/// open(), or what stands for a tracker whose journal cannot be written or is being sent.
+/// open(run, notes) for the run that `journals` identifies, or for a new one where another program
+/// sends its journal, or what stands for a tracker whose journal cannot be written.
 template <class Open>
-[[nodiscard]] std::unique_ptr<tracker> open_or_note(std::string const& name, Open const& open) {
+[[nodiscard]] std::unique_ptr<tracker> open_or_note(journal_folder const& journals,
+                                                    std::string const& wanted_key, bool is_resumed,
+                                                    Open const& open) {
+  auto const& name = journals.kind();
   try {
-    return open();
+    auto const run = journals.identify(wanted_key, is_resumed);
+    try {
+      return open(run, std::vector<std::string>());
+    } catch (journal_in_use const&) {
+      auto const other = journals.identify(new_key(), false);
+      return open(other, std::vector{parallel::concat(
+                             name, ": another program sends the metrics of run ", run.key,
+                             "; those of this run go to another one, ", other.key)});
+    }
   } catch (parallel::error const& problem) {
     return std::make_unique<unopened_tracker>(
         parallel::concat(name, ": ", problem.what(), "; this run's metrics do not go there"));
   }
+}
+
+[[nodiscard]] std::unique_ptr<tracker> open_python_tracker(fs::path const& folder,
+                                                           python_tracker_config const& tracker,
+                                                           std::vector<written_key> const& settings,
+                                                           bool is_resumed) {
+  journal_folder const journals(folder, tracker.module);
+  return open_or_note(
+      journals, tracker.id, is_resumed,
+      [&](run_identity const& run, std::vector<std::string> notes) {
+        return std::make_unique<run_tracker>(
+            journals, run,
+            std::make_unique<companion_sender>(companion_words(tracker.python),
+                                               folder / (tracker.module + ".log")),
+            init_line(tracker, run, settings), std::move(notes),
+            tracker.python == "python3" ? "track" : "track --python " + tracker.python);
+      });
+}
+
+[[nodiscard]] std::unique_ptr<tracker> open_mlflow(fs::path const& folder,
+                                                   loggers_config const& loggers,
+                                                   http_client const& client, bool is_resumed) {
+  auto const& mlflow = *loggers.mlflow;
+  journal_folder const journals(folder, "mlflow");
+  auto const longest_wait = std::chrono::milliseconds(
+      static_cast<std::chrono::milliseconds::rep>(1000 * mlflow.buffer_seconds));
+  return open_or_note(
+      journals, {}, is_resumed, [&](run_identity const& run, std::vector<std::string> notes) {
+        auto const state = sibling_file(journals.journal_of(run.key), ".json");
+        return std::make_unique<run_tracker>(
+            journals, run, std::make_unique<mlflow_sender>(client, state, longest_wait),
+            init_line(mlflow, run, loggers.settings, current_milliseconds()), std::move(notes));
+      });
 }
 
 }  // namespace
@@ -222,12 +244,8 @@ tracker_opener make_tracker_opener(train_config const& config, loggers_config co
     bool const is_resumed = first_batch > 1;
     std::vector<std::unique_ptr<tracker>> out;
     for (auto const& tracker : loggers.python_trackers)
-      out.push_back(open_or_note(tracker.module, [&] {
-        return open_python_tracker(folder, tracker, loggers.settings, is_resumed);
-      }));
-    if (loggers.mlflow)
-      out.push_back(
-          open_or_note("mlflow", [&] { return open_mlflow(folder, loggers, client, is_resumed); }));
+      out.push_back(open_python_tracker(folder, tracker, loggers.settings, is_resumed));
+    if (loggers.mlflow) out.push_back(open_mlflow(folder, loggers, client, is_resumed));
     return out;
   };
 }
@@ -256,6 +274,7 @@ bool send_journal(fs::path const& file, std::string const& python, http_client c
         std::make_unique<companion_sender>(companion_words(python), sibling_file(file, ".log"));
   }
   journal_tracker tracker(kind, file, std::move(sender));
+  tracker.end_killed_run();  // whose program would hold the journal
   bool const is_sent = tracker.send_rest(time);
   for (auto const& text : tracker.take_notes()) say(text);
   return is_sent;

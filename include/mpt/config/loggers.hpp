@@ -6,18 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include <mpt/config/written_keys.hpp>
 #include <mpt/yaml/reader.hpp>
 
 namespace mpt {
-
-/// One written setting of a configuration, which trackers show beside the metrics.
-struct logged_setting {
-  std::string name;        ///< dotted, as "model.d_model"
-  std::string text;        ///< as written; of a list, its items in brackets
-  bool is_string = false;  ///< written in quotes
-
-  friend bool operator==(logged_setting const&, logged_setting const&) = default;
-};
 
 /// A tracker with the interface of W&B's Python client: wandb or trackio. Blank texts are left to
 /// the client, which takes them from its environment.
@@ -56,7 +48,9 @@ struct loggers_config {
   std::optional<std::string> csv;          ///< file of a table
   std::vector<python_tracker_config> python_trackers;
   std::optional<mlflow_config> mlflow;
-  std::vector<logged_setting> settings;  ///< of the run; empty without trackers
+  /// Of the run as they were written, which its journal and its trackers show. The program that
+  /// reads the file sets them.
+  std::vector<written_key> settings;
 
   /// Whether metrics go to another process.
   [[nodiscard]] bool has_trackers() const { return !python_trackers.empty() || mlflow; }
@@ -70,8 +64,5 @@ struct loggers_config {
 
 /// Reads `loggers` of a run of that name.
 [[nodiscard]] loggers_config read_loggers(config_reader reader, std::string const& run_name);
-
-/// The written settings of a configuration.
-[[nodiscard]] std::vector<logged_setting> logged_settings(config_node const& document);
 
 }  // namespace mpt

@@ -11,8 +11,8 @@
 
 namespace mpt {
 
-/// No call waits for the destination, except `finish` for a bounded time. Destroyed without
-/// `finish`, the run has failed, and is marked so where that is quickly possible.
+/// No call waits for the destination, except `finish` and `fail` for a bounded time. Destroyed
+/// without them, the run has failed, and is marked so where that is quickly possible.
 class tracker {
  public:
   tracker() = default;
@@ -31,6 +31,10 @@ class tracker {
 
   /// Ends the run at the destination; further notes may follow.
   virtual void finish() = 0;
+
+  /// Ends the run at the destination as failed, and waits for seconds at most; further notes may
+  /// follow. Without effect after `finish`.
+  virtual void fail() = 0;
 };
 
 /// Opens the trackers of a run whose first batch to be reported is `first_batch`.

@@ -46,6 +46,7 @@ class companion_sender : public record_sender {
   std::filesystem::path log_;
   std::unique_ptr<companion_process> process_;
   bool is_finished_ = false;
+  std::string folder_;  // of an offline run
 };
 
 }  // namespace mpt::trackers

@@ -9,11 +9,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include <mpt/log/tracker.hpp>
 #include <mpt/trackers/journal.hpp>
+#include <mpt/trackers/line_protocol.hpp>
 #include <mpt/trackers/record_sender.hpp>
 
 namespace mpt::trackers {
@@ -30,9 +32,11 @@ struct sending_options {
 
 class journal_tracker : public tracker {
  public:
-  /// `name` begins the notes, as "wandb". The journal holds the line that begins the run.
+  /// `name` begins the notes, as "wandb". `first_line` begins the run, or goes on with it; blank:
+  /// the journal holds such a line. Throws where it cannot be written.
   journal_tracker(std::string name, std::filesystem::path const& file,
-                  std::unique_ptr<record_sender> sender, sending_options options = {});
+                  std::unique_ptr<record_sender> sender, sending_options options = {},
+                  std::string_view first_line = {});
   ~journal_tracker() override;
 
   /// Appends a line to the journal.
@@ -42,6 +46,11 @@ class journal_tracker : public tracker {
   [[nodiscard]] std::vector<std::string> take_notes() override;
   void hurry() override { options_.finish = options_.failed; }
   void finish() override;
+  void fail() override;
+
+  /// Ends a run whose program is gone, as killed when its last line was written, unless the journal
+  /// holds how it ended.
+  void end_killed_run();
 
   /// Sends the journal as it is, waiting for at most `time`. Returns whether everything was sent;
   /// the journal is then deleted, else a note says what is left.
@@ -53,6 +62,7 @@ class journal_tracker : public tracker {
   /// Where an earlier program stopped sending.
   [[nodiscard]] std::size_t kept_position();
 
+  void end(run_end how, std::chrono::milliseconds time);
   void run();
   /// Waits until lines should be sent; returns false when there is nothing more to do.
   [[nodiscard]] bool wait_for_lines(std::unique_lock<std::mutex>& guard);
@@ -81,6 +91,7 @@ class journal_tracker : public tracker {
   clock::time_point last_send_ = clock::now();
   std::chrono::milliseconds pause_{0};  // before the next try
   bool is_ended_ = false;               // the caller's
+  std::string unwritten_end_;           // the run's last line, where the journal cannot hold it
   std::thread thread_;
 };
 

@@ -25,17 +25,24 @@ struct run_identity {
 /// The line that begins a run, or goes on with it: where it goes and how it was configured. `kind`
 /// is "init", or "check" for a question whether the run could begin.
 [[nodiscard]] std::string init_line(python_tracker_config const& tracker, run_identity const& run,
-                                    std::vector<logged_setting> const& settings,
+                                    std::vector<written_key> const& settings,
                                     std::string_view kind = "init");
 [[nodiscard]] std::string init_line(mlflow_config const& tracker, run_identity const& run,
-                                    std::vector<logged_setting> const& settings,
+                                    std::vector<written_key> const& settings,
                                     std::int64_t milliseconds);
 
 /// The line of a batch: numbers and texts by name, at `milliseconds` since 1970.
 [[nodiscard]] std::string log_line(std::int64_t step, std::int64_t milliseconds,
                                    nlohmann::ordered_json const& record);
 
-[[nodiscard]] std::string finish_line(bool has_succeeded, std::int64_t milliseconds);
+/// How a run ended.
+enum class run_end {
+  finished,
+  failed,  ///< by an error
+  killed   ///< its program is gone, and could not say more
+};
+
+[[nodiscard]] std::string finish_line(run_end end, std::int64_t milliseconds);
 
 /// A number as JSON; what JSON cannot write is the text "NaN", "Infinity" or "-Infinity", as in
 /// protobuf's JSON.

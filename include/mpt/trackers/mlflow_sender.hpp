@@ -63,6 +63,16 @@ class mlflow_sender : public record_sender {
   [[noreturn]] void refuse(std::string_view endpoint, http_answer const& answer) const;
   void read_settings(nlohmann::json const& init);
   void begin(nlohmann::json const& init, cancellation const& is_cancelled);
+  /// Sends the lines from the first on, as send() does.
+  [[nodiscard]] std::size_t send_lines(std::string_view lines, cancellation const& is_cancelled);
+  /// The server's run that has the key of `init`, as where the answer to an earlier create_run()
+  /// was lost; "" where there is none.
+  [[nodiscard]] std::string find_run(std::string const& experiment, nlohmann::json const& init,
+                                     cancellation const& is_cancelled) const;
+  [[nodiscard]] std::string create_run(std::string const& experiment, nlohmann::json const& init,
+                                       cancellation const& is_cancelled) const;
+  /// Throws a send_failure that begins another run when the server has deleted this one.
+  void require_run(cancellation const& is_cancelled);
   [[nodiscard]] std::string experiment_id(std::string const& name,
                                           cancellation const& is_cancelled) const;
   void log_params(nlohmann::json const& config, cancellation const& is_cancelled) const;

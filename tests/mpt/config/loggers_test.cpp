@@ -101,17 +101,6 @@ TEST_CASE("loggers: secrets and addresses that are none are refused, and not rep
   CHECK(test::contains(problem_of("loggers: {comet_ml: {}}"), "metrics go to the console"));
 }
 
-TEST_CASE("loggers: a run's settings are what is written, by dotted names") {
-  auto const document =
-      mpt::parse_yaml("{seed: 17, model: {d_model: 48, name: '7', layers: [1, a]}, empty: }", "f");
-  CHECK(mpt::logged_settings(document) ==
-        std::vector<mpt::logged_setting>{{"seed", "17"},
-                                         {"model.d_model", "48"},
-                                         {"model.name", "7", true},
-                                         {"model.layers", "[1, a]"},
-                                         {"empty", "null"}});
-}
-
 TEST_CASE("docs/trackers.md: its example is valid") {
   auto const page = test::read_all(test::checkout() / "docs" / "trackers.md");
   auto const begin = page.find("```yaml\n") + 8;

@@ -13,23 +13,24 @@ TEST_CASE("written keys: every value has its dotted name, lists of scalars are o
   std::vector<std::string> const overrides{"optimizer.lr=2.0e-3", "eval_loader.0.label=c4"};
   auto const keys = mpt::written_keys(mpt::make_document(
       "seed: 17\nload_path:\nempty: {}\nnone: []\noptimizer: {lr: 1.0e-3, betas: [0.9, 0.95]}\n"
-      "eval_loader:\n- label: a\n  dataset: {local: x}\nname: ${seed}b\n",
+      "eval_loader:\n- label: a\n  dataset: {local: x}\nname: ${seed}b\nversion: '7'\n",
       "test.yaml", overrides));
-  nlohmann::ordered_json const expected{{"seed", "17"},
-                                        {"load_path", "null"},
-                                        {"empty", "{}"},
-                                        {"none", "[]"},
-                                        {"optimizer.lr", "2.0e-3"},
-                                        {"optimizer.betas", "[0.9, 0.95]"},
-                                        {"eval_loader.0.label", "c4"},
-                                        {"eval_loader.0.dataset.local", "x"},
-                                        {"name", "17b"}};
+  std::vector<mpt::written_key> const expected{{"seed", "17"},
+                                               {"load_path", "null"},
+                                               {"empty", "{}"},
+                                               {"none", "[]"},
+                                               {"optimizer.lr", "2.0e-3"},
+                                               {"optimizer.betas", "[0.9, 0.95]"},
+                                               {"eval_loader.0.label", "c4"},
+                                               {"eval_loader.0.dataset.local", "x"},
+                                               {"name", "17b", true},
+                                               {"version", "7", true}};
   CHECK(keys == expected);
-  for (auto const& [name, value] : keys.items())
-    if (name.starts_with("eval_loader"))
+  for (auto const& key : keys)
+    if (key.name.starts_with("eval_loader"))
       CHECK_NOTHROW(static_cast<void>(
           mpt::make_document("eval_loader:\n- label: a\n  dataset: {local: x}\n", "test.yaml",
-                             std::vector<std::string>{name + "=y"})));
+                             std::vector<std::string>{key.name + "=y"})));
 }
 
 }  // namespace written_keys_test

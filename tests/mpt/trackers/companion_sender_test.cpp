@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -18,8 +21,8 @@ using mpt::trackers::send_failure;
 
 bool is_not_cancelled() { return false; }
 
-/// A folder with a module `wandb` that writes its calls into `calls`. Empty where there is no
-/// Python.
+/// A folder with modules `wandb` and `trackio` that write their calls into `calls`. Empty where
+/// there is no Python.
 struct client_folder {
   client_folder() {
     has_python = std::system(
@@ -37,8 +40,10 @@ class Settings(dict):
 class Table:
     def __init__(self, columns, data): self.rows = [columns] + data
 class Run:
-    offline, dir, url = True, "/w/offline-run-1/files", None
-    def __init__(self, id): self.id = id
+    offline, url, dir = True, None, os.path.join(os.path.dirname(FILE), "offline-run-1", "files")
+    def __init__(self, id):
+        self.id = id
+        os.makedirs(self.dir, exist_ok=True)
     def finish(self, exit_code): write("finish", exit_code)
 def init(settings, config, **values):
     write("init", config, values, settings)
@@ -48,6 +53,30 @@ def log(values, step):
     if "die" in values: os.kill(os.getpid(), 9)
     if "raise" in values: raise ValueError("no\nway")
     write("log", step, {n: v.rows if isinstance(v, Table) else repr(v) for n, v in values.items()})
+)");
+    std::filesystem::create_directories(folder / "trackio");
+    // As trackio's documentation has it: a name resumes the last run that has it.
+    test::write_all(folder / "trackio" / "__init__.py", R"(
+import json, os, warnings
+FILE = os.environ["CALLS"]
+def rows():
+    return [json.loads(line) for line in open(FILE)] if os.path.exists(FILE) else []
+class Run:
+    def __init__(self, name, id, steps): self.name, self.id, self._next_step = name, id, max(steps, default=-1) + 1
+def init(project, name, resume, config):
+    global run
+    known = [row for row in rows() if row["name"] == name]
+    assert resume in ("allow", "never") or known, "no such run"
+    resumed = known and resume != "never"
+    id = known[-1]["run"] if resumed else len({row["run"] for row in rows()})
+    run = Run(name, id, [row["step"] for row in known if row["run"] == id] if resumed else [])
+    return run
+def log(values, step):
+    if "die" in values: os.kill(os.getpid(), 9)
+    if "full" in values: warnings.warn("disk is full; this batch could not be persisted.")
+    with open(FILE, "a") as out:
+        print(json.dumps({"run": run.id, "name": run.name, "step": step, "values": values}), file=out)
+def finish(): pass
 )");
   }
   [[nodiscard]] std::vector<std::string> words() const {
@@ -85,7 +114,7 @@ TEST_CASE("companion: W&B's client is called with the run's settings, numbers an
   companion_sender sender(client.words(), client.folder / "log");
   auto const lines = init() + batch(1, {{"loss", 0.1}, {"unit", "hours"}, {"nan", std::nan("")}}) +
                      batch(2, {{"loss", 2}, {"generations/0", "a b"}}) + init() +
-                     mpt::trackers::finish_line(true, 1) + "\n";
+                     mpt::trackers::finish_line(mpt::trackers::run_end::finished, 1) + "\n";
   CHECK(sender.send(lines, is_not_cancelled) == lines.size());
   sender.complete(is_not_cancelled);
   using nlohmann::json;
@@ -103,7 +132,83 @@ TEST_CASE("companion: W&B's client is called with the run's settings, numbers an
   CHECK(calls[3] == json{"finish", 0});
   auto const notes = sender.take_notes();
   REQUIRE(notes.size() == 1);
-  CHECK(notes[0] == "run abc in /w/offline-run-1; send it: wandb sync /w/offline-run-1");
+  auto const folder = (client.folder / "offline-run-1").string();
+  CHECK(notes[0] == "run abc in " + folder + "; send it: wandb sync " + folder);
+}
+
+TEST_CASE("companion: an offline folder that was deleted is written again, with all lines") {
+  client_folder const client;
+  if (!client.has_python) return;
+  companion_sender sender(client.words(), client.folder / "log");
+  auto const lines = init() + batch(1, {{"loss", 1}});
+  static_cast<void>(sender.send(lines, is_not_cancelled));
+  while (client.calls().size() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::filesystem::remove_all(client.folder / "offline-run-1");
+  std::string message;
+  try {
+    sender.complete(is_not_cancelled);
+  } catch (send_failure const& failure) {
+    CHECK(failure.next() == send_failure::remedy::restart);
+    message = failure.what();
+  }
+  CHECK(test::contains(message, "offline-run-1 was deleted"));
+  sender.restart();
+  static_cast<void>(sender.send(lines, is_not_cancelled));
+  sender.complete(is_not_cancelled);
+  CHECK(client.calls().size() == 6);
+}
+
+std::string trackio_init(std::string const& key, bool is_resumed = false) {
+  return mpt::trackers::init_line({.module = "trackio", .project = "p", .name = "n"},
+                                  {.key = key, .is_resumed = is_resumed}, {}) +
+         "\n";
+}
+
+TEST_CASE("companion: what trackio warns of as lost is not taken for sent") {
+  client_folder const client;
+  if (!client.has_python) return;
+  companion_sender sender(client.words(), client.folder / "log");
+  static_cast<void>(sender.send(trackio_init("abc") + batch(1, {{"full", 1}}), is_not_cancelled));
+  std::string message;
+  try {
+    sender.complete(is_not_cancelled);
+  } catch (send_failure const& failure) {
+    CHECK(failure.next() == send_failure::remedy::restart);
+    message = failure.what();
+  }
+  CHECK(test::contains(message, "this batch could not be persisted"));
+}
+
+TEST_CASE(
+    "companion: trackio goes on in the same run when its client has died or a run is resumed") {
+  client_folder const client;
+  if (!client.has_python) return;
+  auto const send = [&](std::string const& lines) {
+    companion_sender sender(client.words(), client.folder / "log");
+    try {
+      static_cast<void>(sender.send(lines, is_not_cancelled));
+      sender.complete(is_not_cancelled);
+    } catch (send_failure const& failure) {
+      CHECK(failure.next() == send_failure::remedy::restart);
+    }
+  };
+  auto const record = [](std::int64_t step) { return batch(step, {{"loss", step}}); };
+  send(trackio_init("abc") + record(1) + record(2) + batch(3, {{"die", 1}}));
+  send(trackio_init("abc") + record(1) + record(2) + record(3));  // the journal again
+  send(trackio_init("abc", true) + record(2) + record(4));        // from a checkpoint of batch 1
+  send(trackio_init("other") + record(1));                        // another run of that name
+  std::vector<std::pair<std::string, int>> found;
+  for (auto const& row : client.calls()) {
+    CHECK(row.at("run") == (row.at("name") == "n-abc" ? 0 : 1));
+    found.emplace_back(row.at("name"), row.at("step"));
+  }
+  CHECK(found == std::vector<std::pair<std::string, int>>{{"n-abc", 1},
+                                                          {"n-abc", 2},
+                                                          {"n-abc", 2},
+                                                          {"n-abc", 3},
+                                                          {"n-abc", 2},
+                                                          {"n-abc", 4},
+                                                          {"n-other", 1}});
 }
 
 TEST_CASE("companion: a run whose program is gone ends as failed") {

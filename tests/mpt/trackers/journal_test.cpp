@@ -37,9 +37,26 @@ TEST_CASE("journal: a later one goes on, without a line that was cut off") {
   CHECK(test::read_all(path) == "one\ntwo\nthree\n");
 }
 
+TEST_CASE("journal: the last line is that of the file or of the last append") {
+  test::temporary_folder const folder;
+  auto const long_line = std::string(200'000, 'x');
+  for (std::string const text : {"", "one\n", "one\ntwo\n", "one\n\n"}) {
+    test::write_all(folder / "j.jsonl", text + "torn");
+    journal lines(folder / "j.jsonl");
+    CHECK(lines.last_line() == (text.empty()           ? ""
+                                : text == "one\ntwo\n" ? "two\n"
+                                : text == "one\n"      ? text
+                                                       : "\n"));
+    CHECK(lines.append(long_line));
+    CHECK(lines.last_line() == long_line + "\n");
+  }
+  CHECK(journal(folder / "j.jsonl").last_line() == long_line + "\n");
+}
+
 TEST_CASE("journal: two programs do not send the same one") {
   test::temporary_folder const folder;
   journal const lines(folder / "j.jsonl");
+  CHECK_THROWS_AS(journal(folder / "j.jsonl"), mpt::trackers::journal_in_use);
   CHECK(test::contains(test::message_of([&] { journal const other(folder / "j.jsonl"); }),
                        "another program sends these metrics"));
 }
@@ -50,8 +67,9 @@ TEST_CASE("journal: a line that a full disk takes only half of is no line") {
   lines.append("one");
   {
     test::file_size_limit const six_bytes(6);
-    lines.append("two");
+    CHECK(!lines.append("two"));
   }
+  CHECK(lines.last_line() == "one\n");
   lines.append("three");
   CHECK(lines.lost() == 1);
   CHECK(lines.read(0, 100) == "one\nthree\n");

@@ -11,7 +11,9 @@
 #include <doctest/doctest.h>
 
 #include <mpt/trackers/journal_tracker.hpp>
+#include <parallel/core/failures.hpp>
 #include <parallel/support/files.hpp>
+#include <support/file_size_limit.hpp>
 
 namespace journal_tracker_test {
 
@@ -166,13 +168,94 @@ TEST_CASE("journal tracker: what a server refuses for good is not sent again and
 
 TEST_CASE("journal tracker: a run that fails is marked so") {
   test::temporary_folder const folder;
+  for (bool const is_told : {false, true}) {
+    destination target;
+    {
+      journal_tracker tracker("x", folder / "j.jsonl", std::make_unique<fake_sender>(target),
+                              quick);
+      log_batches(tracker, 2);
+      if (is_told) tracker.fail();
+    }
+    CHECK(target.is_completed);
+    CHECK(test::contains(target.received, "\"status\":\"failed\""));
+    CHECK(std::count(target.received.begin(), target.received.end(), '\n') == 3);
+  }
+}
+
+TEST_CASE("journal tracker: what a failed run could not send is told, with the command") {
+  test::temporary_folder const folder;
   destination target;
+  target.behave = [](int, auto const&) { throw send_failure("away", send_failure::remedy::wait); };
+  journal_tracker tracker("x", folder / "j.jsonl", std::make_unique<fake_sender>(target), quick);
+  log_batches(tracker, 2);
+  tracker.fail();
+  auto const notes = notes_of(tracker);
+  REQUIRE(!notes.empty());
+  CHECK(test::contains(notes.back(), "x: away; 3 records wait in "));
+  CHECK(test::contains(notes.back(), "; send them: track "));
+  tracker.finish();  // after the end
+  CHECK(notes_of(tracker).empty());
+}
+
+TEST_CASE("journal tracker: a run whose program was killed ends so, when it was last heard of") {
+  test::temporary_folder const folder;
+  auto const path = folder / "j.jsonl";
+  auto const last_status = [&](std::string const& text) {
+    destination target;
+    test::write_all(path, text);
+    journal_tracker tracker("x", path, std::make_unique<fake_sender>(target), quick);
+    tracker.end_killed_run();
+    CHECK(tracker.send_rest(20s));
+    return target.received.substr(text.size());
+  };
+  using nlohmann::json;
+  CHECK(json::parse(last_status("{\"type\":\"init\"}\n{\"type\":\"log\",\"time\":17}\n")) ==
+        json{{"type", "finish"}, {"status", "killed"}, {"time", 17}});
+  CHECK(json::parse(last_status("{\"type\":\"init\"}\n")).at("status") == "killed");
+  CHECK(last_status("{\"type\":\"init\"}\n{\"type\":\"finish\",\"status\":\"failed\"}\n").empty());
+}
+
+TEST_CASE("journal tracker: a full disk loses its records, is told of once, and the end arrives") {
+  test::temporary_folder const folder;
+  destination target;
+  journal_tracker tracker("x", folder / "j.jsonl", std::make_unique<fake_sender>(target), quick,
+                          "first");
+  log_batches(tracker, 1);
   {
-    journal_tracker tracker("x", folder / "j.jsonl", std::make_unique<fake_sender>(target), quick);
-    log_batches(tracker, 2);
+    test::file_size_limit const full(10);
+    log_batches(tracker, 3);
+    tracker.finish();
   }
   CHECK(target.is_completed);
-  CHECK(test::contains(target.received, "\"status\":\"failed\""));
+  CHECK(std::count(target.received.begin(), target.received.end(), '\n') == 3);
+  CHECK(test::contains(target.received, "\"status\":\"finished\""));
+  auto const notes = notes_of(tracker);
+  REQUIRE(notes.size() == 2);
+  CHECK(test::contains(notes[0], "x: metrics are lost: "));
+  CHECK(test::contains(notes[0], "cannot be written, as on a full disk; the run goes on"));
+  CHECK(notes[1] == "x: 3 records were lost in all");
+}
+
+TEST_CASE("journal tracker: a disk that is full from the beginning opens no tracker") {
+  test::temporary_folder const folder;
+  destination target;
+  test::file_size_limit const full(3);
+  CHECK_THROWS_AS(journal_tracker("x", folder / "j.jsonl", std::make_unique<fake_sender>(target),
+                                  quick, "first"),
+                  parallel::storage_error);
+  CHECK(target.calls == 0);
+  CHECK(!std::filesystem::exists(folder / "j.jsonl"));
+}
+
+TEST_CASE("journal tracker: a journal that was deleted meanwhile is not named as a place") {
+  test::temporary_folder const folder;
+  destination target;
+  target.behave = [](int, auto const&) { throw send_failure("away", send_failure::remedy::wait); };
+  journal_tracker tracker("x", folder / "j.jsonl", std::make_unique<fake_sender>(target), quick);
+  log_batches(tracker, 2);
+  std::filesystem::remove(folder / "j.jsonl");
+  tracker.fail();
+  CHECK(test::contains(notes_of(tracker).back(), "3 records are lost, as "));
 }
 
 }  // namespace journal_tracker_test

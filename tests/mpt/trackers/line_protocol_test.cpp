@@ -81,9 +81,11 @@ TEST_CASE("line protocol: MLflow's init line has texts alone, and the group as a
 }
 
 TEST_CASE("line protocol: the last line tells how the run ended") {
-  CHECK(json::parse(trackers::finish_line(true, 9)) ==
+  using trackers::run_end;
+  CHECK(json::parse(trackers::finish_line(run_end::finished, 9)) ==
         json{{"type", "finish"}, {"status", "finished"}, {"time", 9}});
-  CHECK(json::parse(trackers::finish_line(false, 9)).at("status") == "failed");
+  CHECK(json::parse(trackers::finish_line(run_end::failed, 9)).at("status") == "failed");
+  CHECK(json::parse(trackers::finish_line(run_end::killed, 9)).at("status") == "killed");
 }
 
 }  // namespace line_protocol_test

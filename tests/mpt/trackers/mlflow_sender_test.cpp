@@ -24,6 +24,9 @@ struct fake_server {
   std::vector<http_request> requests;
   std::deque<http_answer> answers;
   bool has_experiment = false;
+  bool loses_creation = false;  // makes the run, but its answer does not arrive
+  bool is_deleted = false;      // the run
+  std::string key;              // of the run that was created
 
   http_answer operator()(http_request const& request) {
     requests.push_back(request);
@@ -36,8 +39,22 @@ struct fake_server {
       return has_experiment ? http_answer{200, R"({"experiment": {"experiment_id": "3"}})"}
                             : http_answer{404, R"({"error_code": "RESOURCE_DOES_NOT_EXIST"})"};
     if (request.url.ends_with("experiments/create")) return {200, R"({"experiment_id": "3"})"};
-    if (request.url.ends_with("runs/create"))
+    if (request.url.ends_with("runs/create")) {
+      is_deleted = false;
+      for (auto const& tag : json::parse(request.body).at("tags"))
+        if (tag.at("key") == "parallellm_run") key = tag.at("value");
+      if (std::exchange(loses_creation, false)) throw mpt::trackers::no_answer("timeout");
       return {200, R"({"run": {"info": {"run_id": "r1"}}})"};
+    }
+    if (request.url.ends_with("runs/search")) {
+      auto const body = json::parse(request.body);
+      bool const is_found = body.at("experiment_ids") == json{"3"} && !key.empty() &&
+                            body.at("filter") == "tags.parallellm_run = '" + key + "'";
+      return {200, is_found ? R"({"runs": [{"info": {"run_id": "r1"}}]})" : "{}"};
+    }
+    if (request.url.find("runs/get?") != std::string::npos)
+      return {200, is_deleted ? R"({"run": {"info": {"lifecycle_stage": "deleted"}}})"
+                              : R"({"run": {"info": {"lifecycle_stage": "active"}}})"};
     return {200, "{}"};
   }
 
@@ -58,7 +75,7 @@ mpt::mlflow_config const config{.tracking_uri = "http://h:1/",
                                 .ignore_hyperparameters = {"variables.*"},
                                 .rename_metrics = {{"old", "new"}}};
 
-std::string init(bool is_resumed = false, std::vector<mpt::logged_setting> const& settings = {}) {
+std::string init(bool is_resumed = false, std::vector<mpt::written_key> const& settings = {}) {
   return mpt::trackers::init_line(config, {.key = "k", .is_resumed = is_resumed}, settings, 5) +
          "\n";
 }
@@ -127,11 +144,11 @@ TEST_CASE("MLflow: names are those that its server takes") {
 TEST_CASE("MLflow: a run is begun with its tags and parameters, followed and ended") {
   fake_server server;
   sending sent(server);
-  std::vector<mpt::logged_setting> settings{{"variables.a", "1"}, {"long", std::string(7000, 'x')}};
+  std::vector<mpt::written_key> settings{{"variables.a", "1"}, {"long", std::string(7000, 'x')}};
   for (int i = 0; i < 150; ++i) settings.push_back({"model.a" + std::to_string(i), "v"});
   sent.send_all(init(false, settings) +
                 batch(1, {{"old", 2.5}, {"time/batch", 1}, {"text", "no number"}}) +
-                mpt::trackers::finish_line(true, 99) + "\n");
+                mpt::trackers::finish_line(mpt::trackers::run_end::finished, 99) + "\n");
   CHECK(server.requests[0].url ==
         "http://h:1/api/2.0/mlflow/experiments/get-by-name?experiment_name=a%20b%2F%C3%BC");
   CHECK(server.bodies("experiments/create") == std::vector<json>{{{"name", "a b/\u00fc"}}});
@@ -199,6 +216,51 @@ TEST_CASE("MLflow: a resumed run goes on in the server's run, from where it was 
   CHECK(server.bodies("runs/create").size() == 1);
   CHECK(server.bodies("runs/log-batch").size() == 1);  // parameters cannot change
   CHECK(server.bodies("runs/update").back() == json{{"run_id", "r1"}, {"status", "RUNNING"}});
+}
+
+TEST_CASE("MLflow: a run that was created without an answer is found and not created again") {
+  fake_server server;
+  server.loses_creation = true;
+  sending sent(server);
+  auto const lines = init(false, {{"a", "1"}}) + batch(1, {{"b", 1}});
+  CHECK(sent.failure_of(lines) == send_failure::remedy::wait);
+  sent.send_all(lines);
+  CHECK(server.bodies("runs/create").size() == 1);
+  CHECK(server.bodies("runs/log-batch").size() == 2);
+  CHECK(server.bodies("runs/log-batch").back().at("run_id") == "r1");
+}
+
+TEST_CASE("MLflow: a run that was deleted at the server begins again, with all lines") {
+  fake_server server;
+  sending sent(server);
+  sent.send_all(init(false, {{"a", "1"}}) + batch(1, {{"b", 1}}));
+  server.is_deleted = true;
+  server.answers = {{400, R"({"message": "The run r1 must be in the 'active' state"})"}};
+  CHECK(sent.failure_of(batch(2, {{"b", 2}})) == send_failure::remedy::restart);
+  CHECK(sent.message == "run r1 was deleted at http://h:1");
+  CHECK(sent.sender.kept_position() == 0);
+  server.key.clear();
+  sent.send_all(init(true, {{"a", "2"}}) + batch(1, {{"b", 1}}));
+  CHECK(server.bodies("runs/create").size() == 2);
+  CHECK(server.bodies("runs/log-batch").at(3).contains("params"));  // a new run lacks them
+
+  server.answers = {{400, R"({"message": "no such metric"})"}};  // of a run that is there
+  CHECK(sent.failure_of(batch(2, {{"b", 2}})) == send_failure::remedy::give_up);
+  CHECK(test::contains(sent.message, "no such metric"));
+  server.is_deleted = true;  // seen when a resumed run begins
+  CHECK(sent.failure_of(init(true)) == send_failure::remedy::restart);
+}
+
+TEST_CASE("MLflow: a run ends as finished, failed or killed") {
+  using mpt::trackers::run_end;
+  for (auto const& [end, status] : {std::pair{run_end::finished, "FINISHED"},
+                                    {run_end::failed, "FAILED"},
+                                    {run_end::killed, "KILLED"}}) {
+    fake_server server;
+    sending sent(server);
+    sent.send_all(init() + mpt::trackers::finish_line(end, 9) + "\n");
+    CHECK(server.bodies("runs/update").back().at("status") == status);
+  }
 }
 
 TEST_CASE("MLflow: what is sent again where a journal goes on begins with the run") {

@@ -1,6 +1,7 @@
 // What trackers a configuration opens, what they need, and what becomes of a run's journal.
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 
 #include <mpt/trackers/open_trackers.hpp>
 #include <parallel/support/files.hpp>
+#include <support/file_size_limit.hpp>
 
 namespace open_trackers_test {
 
@@ -140,6 +142,73 @@ TEST_CASE("trackers: what a dead server missed goes there with the resumed run, 
   CHECK(trackers::send_journal(rest[0], "python3", server.client(), std::chrono::seconds(20),
                                [&](std::string const& text) { messages.push_back(text); }));
   CHECK(server.has_request(R"("key":"third")"));
+  CHECK(journals(folder / "trackers").empty());
+}
+
+TEST_CASE("track: a killed run ends as killed at its server, one that goes on is left alone") {
+  test::temporary_folder const folder;
+  server_double server;
+  auto const config = config_of(folder.path());
+  auto const open = trackers::make_tracker_opener(config, config.logging.loggers, server.client());
+  auto const send = [&](std::filesystem::path const& journal) {
+    return trackers::send_journal(journal, "python3", server.client(), std::chrono::seconds(20),
+                                  [](std::string const&) {});
+  };
+  std::string text;
+  {
+    auto opened = open(1);
+    opened[0]->log(1, {{"loss", 1}});
+    auto const journal = journals(folder / "trackers").at(0);
+    CHECK(test::contains(test::message_of([&] { static_cast<void>(send(journal)); }),
+                         "another program sends these metrics"));
+    text = test::read_all(journal);
+    opened[0]->finish();
+  }
+  CHECK(server.has_request(R"("status":"FINISHED")"));
+  CHECK(!server.has_request(R"("status":"KILLED")"));
+  auto const journal = folder / "trackers" / "mlflow-k.jsonl";
+  test::write_all(journal, text);  // as a kill leaves it
+  CHECK(send(journal));
+  CHECK(server.has_request(R"("status":"KILLED")"));
+}
+
+TEST_CASE("trackers: a run whose journal another program sends goes to another run") {
+  test::temporary_folder const folder;
+  server_double server;
+  auto const config = config_of(folder.path());
+  auto const open = trackers::make_tracker_opener(config, config.logging.loggers, server.client());
+  auto first = open(1);
+  auto second = open(2);  // of the same run
+  auto const notes = second[0]->take_notes();
+  REQUIRE(!notes.empty());
+  CHECK(test::contains(notes[0], "mlflow: another program sends the metrics of run "));
+  CHECK(test::contains(notes[0], "; those of this run go to another one, "));
+  first[0]->log(1, {{"first", 1}});
+  second[0]->log(2, {{"second", 1}});
+  first[0]->finish();
+  second[0]->finish();
+  CHECK(server.has_request(R"("key":"first")"));
+  CHECK(server.has_request(R"("key":"second")"));
+  CHECK(journals(folder / "trackers").empty());
+}
+
+TEST_CASE("trackers: a disk that is full from the beginning is told of, and the run goes on") {
+  test::temporary_folder const folder;
+  server_double server;
+  auto const config = config_of(folder.path());
+  auto const open = trackers::make_tracker_opener(config, config.logging.loggers, server.client());
+  std::vector<std::unique_ptr<mpt::tracker>> opened;
+  {
+    test::file_size_limit const few_bytes(20);
+    opened = open(1);
+  }
+  REQUIRE(opened.size() == 1);
+  opened[0]->log(1, {{"loss", 1}});
+  opened[0]->fail();
+  auto const notes = opened[0]->take_notes();
+  REQUIRE(notes.size() == 1);
+  CHECK(
+      test::contains(notes[0], "cannot be written, as on a full disk; this run's metrics do not"));
   CHECK(journals(folder / "trackers").empty());
 }
 

@@ -1,5 +1,8 @@
 #include <mpt/train/report/csv_file.hpp>
 
+#include <fstream>
+#include <iterator>
+#include <system_error>
 #include <utility>
 
 #include <mpt/finetune/csv_rows.hpp>
@@ -12,6 +15,7 @@ namespace {
 constexpr std::string_view subject = "loggers.csv ";
 constexpr std::string_view advice = "; choose another loggers.csv.filename";
 constexpr std::string_view line_end = "\r\n";
+constexpr std::string_view first_column = "time/batch";
 
 /// The row of `cells`, as a line.
 std::string line_of(std::vector<std::string> const& cells) {
@@ -22,6 +26,31 @@ std::string line_of(std::vector<std::string> const& cells) {
   }
   line += line_end;
   return line;
+}
+
+/// The bytes of the whole rows of a table: a row ends with a line end that is not in quotes.
+[[nodiscard]] std::uintmax_t bytes_of_rows(std::filesystem::path const& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::uintmax_t bytes = 0, offset = 0;
+  bool is_quoted = false;
+  std::string block(65536, '\0');
+  while (file.read(block.data(), std::ssize(block)) || file.gcount() > 0)
+    for (char const c : std::string_view(block.data(), static_cast<std::size_t>(file.gcount()))) {
+      ++offset;
+      if (c == '"') is_quoted = !is_quoted;
+      if (c == '\n' && !is_quoted) bytes = offset;
+    }
+  if (!file.is_open() || file.bad()) parallel::files::failure(path, "cannot be read");
+  return bytes;
+}
+
+/// Whether a file without a whole row begins as a table of metrics does.
+[[nodiscard]] bool is_torn_header(std::filesystem::path const& path) {
+  std::string begin(first_column.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(begin.data(), std::ssize(begin));
+  return first_column.starts_with(
+      std::string_view(begin).substr(0, static_cast<std::size_t>(file.gcount())));
 }
 
 }  // namespace
@@ -35,17 +64,26 @@ std::string csv_cell(std::string_view text) {
 
 csv_file::csv_file(std::filesystem::path path) : path_(std::move(path)) {
   if (std::error_code unknown;
-      std::filesystem::is_regular_file(path_, unknown) && !std::filesystem::is_empty(path_)) {
-    try {
-      columns_ = finetune::csv_rows(path_).names();
-    } catch (parallel::error const& problem) {
-      parallel::fail(subject, problem.what(), advice);
-    }
-    parallel::require(columns_.front() == "time/batch", subject, path_.string(),
-                      ": holds something else than metrics", advice);
-    for (auto const& name : columns_) positions_.emplace(name, positions_.size());
-  }
+      std::filesystem::is_regular_file(path_, unknown) && !std::filesystem::is_empty(path_))
+    read_columns();
   file_ = open_for_appending(path_, subject, advice);
+}
+
+void csv_file::read_columns() {
+  std::uintmax_t bytes = 0;
+  try {
+    bytes = bytes_of_rows(path_);
+    if (bytes > 0 || !is_torn_header(path_)) columns_ = finetune::csv_rows(path_).names();
+  } catch (parallel::error const& problem) {
+    parallel::fail(subject, problem.what(), advice);
+  }
+  parallel::require(columns_.empty() || columns_.front() == first_column, subject, path_.string(),
+                    ": holds something else than metrics", advice);
+  for (auto const& name : columns_) positions_.emplace(name, positions_.size());
+  std::error_code problem;
+  if (bytes < std::filesystem::file_size(path_))
+    std::filesystem::resize_file(path_, bytes, problem);
+  if (problem) parallel::files::failure(path_, "cannot be written", problem.value());
 }
 
 void csv_file::add(nlohmann::ordered_json const& record) {

@@ -1,6 +1,7 @@
 #include <mpt/train/report/reporter.hpp>
 
 #include <cmath>
+#include <exception>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -43,6 +44,14 @@ reporter::reporter(train_config const& config, int ranks, std::int64_t first_bat
   if (open_trackers) trackers_ = open_trackers(first_batch);
   journal_.add("train", {{"batches", first_batch - 1}});
   show_notes();
+}
+
+reporter::~reporter() {
+  try {
+    for (auto const& one : trackers_) one->fail();
+    show_notes();
+  } catch (std::exception const&) {  // an earlier error is on its way to the user
+  }
 }
 
 void reporter::note(std::string const& text, std::int64_t batch) {

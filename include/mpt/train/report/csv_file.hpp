@@ -22,8 +22,8 @@ namespace mpt {
 /// then written anew (cost: its size), in place of the old one, and earlier rows are blank there.
 class csv_file {
  public:
-  /// Opens `path`, whose rows stay and whose columns go on, or makes it with its folder. Throws for
-  /// a file that is no such table.
+  /// Opens `path`, whose rows stay and whose columns go on, or makes it with its folder. A row that
+  /// a killed program left without an end is cut off. Throws for a file that is no such table.
   explicit csv_file(std::filesystem::path path);
 
   void add(nlohmann::ordered_json const& record);
@@ -32,6 +32,9 @@ class csv_file {
   void finish() const;
 
  private:
+  /// Reads the columns of an existing file, and cuts off a torn row.
+  void read_columns();
+
   /// Adds columns for the names that have none.
   void add_columns(nlohmann::ordered_json const& record);
 

@@ -61,6 +61,11 @@ class reporter {
   /// `first_batch`: the first batch that will be reported. `open_trackers` may be empty.
   reporter(train_config const& config, int ranks, std::int64_t first_batch,
            tracker_opener const& open_trackers = {});
+  reporter(reporter const&) = delete;
+  reporter& operator=(reporter const&) = delete;
+
+  /// Without `finish` the run has failed: ends the trackers so, and shows their messages.
+  ~reporter();
 
   /// Prints a note after `batch` batches, and writes it into the journal.
   void note(std::string const& text, std::int64_t batch);

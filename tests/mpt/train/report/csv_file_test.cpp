@@ -52,12 +52,46 @@ TEST_CASE("csv: records become rows, and new names columns that earlier rows lea
   CHECK(!std::filesystem::exists(folder / "deep" / "m.csv.tmp"));
 }
 
+TEST_CASE("csv: a torn last row is cut off, wherever it was torn, and the table goes on") {
+  test::temporary_folder const folder;
+  auto const path = folder / "m.csv";
+  std::string const header = "time/batch,\"a, b\",text\r\n";
+  std::string const first = "1,0.5,\"x \"\"y\"\"\nz\"\r\n";
+  std::string const second = "2,0.25,\"u\n,v\"\r\n";
+  json const kept{{"time/batch", "1"}, {"a, b", "0.5"}, {"text", "x \"y\"\nz"}};
+  json const added{{"time/batch", "3"}, {"a, b", "7"}, {"text", ""}};
+  for (std::size_t length = 1; length <= header.size() + first.size() + second.size(); ++length) {
+    CAPTURE(length);
+    test::write_all(path, (header + first + second).substr(0, length));
+    {
+      mpt::csv_file table(path);
+      table.add({{"time/batch", 3}, {"a, b", 7}});
+      table.finish();
+    }
+    auto const rows = rows_of(path);
+    bool const has_first = length >= header.size() + first.size();
+    bool const has_second = length == header.size() + first.size() + second.size();
+    REQUIRE(rows.size() == 1U + (has_first ? 1 : 0) + (has_second ? 1 : 0));
+    if (has_first) CHECK(rows.front() == kept);
+    if (length >= header.size())
+      CHECK(rows.back() == added);
+    else
+      CHECK(rows.back() == json{{"time/batch", "3"}, {"a, b", "7"}});
+  }
+}
+
 TEST_CASE("csv: a file with something else stays as it is") {
   test::temporary_folder const folder;
   test::write_all(folder / "m.csv", "name,age\nx,1\n");
   CHECK(test::contains(test::message_of([&] { mpt::csv_file const table(folder / "m.csv"); }),
                        "holds something else than metrics; choose another loggers.csv.filename"));
   CHECK(test::read_all(folder / "m.csv") == "name,age\nx,1\n");
+  for (std::string const text : {"name,age\nx,1", "name"}) {  // that end without a line end
+    test::write_all(folder / "m.csv", text);
+    CHECK(test::contains(test::message_of([&] { mpt::csv_file const table(folder / "m.csv"); }),
+                         "holds something else than metrics"));
+    CHECK(test::read_all(folder / "m.csv") == text);
+  }
 }
 
 TEST_CASE("csv: `finish` reports lost rows, also those of a table that could not be written anew") {

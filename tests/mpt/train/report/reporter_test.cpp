@@ -4,12 +4,14 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <mpt/train/report/reporter.hpp>
 #include <parallel/support/files.hpp>
+#include <support/captured_stderr.hpp>
 #include <support/file_size_limit.hpp>
 
 namespace reporter_test {
@@ -197,11 +199,20 @@ class noting_tracker : public mpt::tracker {
   void log(std::int64_t step, nlohmann::ordered_json const& record) override {
     records_.push_back({step, record});
   }
-  [[nodiscard]] std::vector<std::string> take_notes() override { return {}; }
-  void finish() override { records_.emplace_back("finished"); }
+  [[nodiscard]] std::vector<std::string> take_notes() override { return std::exchange(notes_, {}); }
+  void finish() override { end("finished"); }
+  void fail() override { end("failed"); }
 
  private:
+  void end(char const* how) {
+    if (std::exchange(is_ended_, true)) return;
+    records_.emplace_back(how);
+    notes_.push_back("metrics wait in j");
+  }
+
   std::vector<nlohmann::json>& records_;
+  std::vector<std::string> notes_;
+  bool is_ended_ = false;
 };
 
 TEST_CASE("reporter: trackers and the table get what the metrics file gets") {
@@ -235,6 +246,29 @@ TEST_CASE("reporter: trackers and the table get what the metrics file gets") {
   auto const table = test::read_all(folder / "metrics.csv");
   CHECK(test::contains(table, "\r\n13,1.0,"));
   CHECK(test::contains(table, "\r\n14,,,,,0.5\r\n"));
+}
+
+TEST_CASE("reporter: what trackers could not send is told once, also when a run fails") {
+  test::temporary_folder const folder;
+  for (bool const has_failed : {false, true}) {
+    std::vector<nlohmann::json> records;
+    auto const shown = test::captured_stderr(folder / "shown", [&] {
+      try {
+        mpt::reporter out({}, 1, 1, [&](std::int64_t) {
+          std::vector<std::unique_ptr<mpt::tracker>> trackers;
+          trackers.push_back(std::make_unique<noting_tracker>(records));
+          return trackers;
+        });
+        if (has_failed) throw parallel::error("it failed");
+        out.finish();
+      } catch (parallel::error const&) {
+      }
+    });
+    CHECK(records == std::vector<nlohmann::json>{has_failed ? "failed" : "finished"});
+    auto const note = shown.find("metrics wait in j\n");
+    CHECK(note != std::string::npos);
+    CHECK(shown.find("metrics wait in j", note + 1) == std::string::npos);
+  }
 }
 
 TEST_CASE("reporter: an evaluation has LLM Foundry's names, with the label of its set") {
