@@ -2,6 +2,7 @@
 //
 //   prepare … FILE...                     one process, many threads
 //   prepare --process I/N … FILE...       N processes, on one or several machines with one disk
+//   prepare --dataset NAME --splits … …   splits of a data set of the hub, file by file
 //   prepare --finetuning … FILE...        rows of prompts and responses, or chats, for finetuning
 #include <algorithm>
 #include <cstdio>
@@ -17,14 +18,17 @@
 #include <mpt/console/progress.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/data/hash.hpp>
+#include <mpt/data/named_split.hpp>
 #include <mpt/data/prepare_share.hpp>
 #include <mpt/data/set_tokenizer.hpp>
+#include <mpt/finetune/split_files.hpp>
 #include <mpt/finetune/write_set.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 #include "support/app.hpp"
 #include "support/chat_templates.hpp"
+#include "support/hub_dataset.hpp"
 #include "support/hub_names.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
@@ -34,6 +38,8 @@ namespace {
 
 struct arguments {
   std::string tokenizer, bos_text, eos_text, compression, split;
+  std::string dataset, data_subset;
+  std::vector<std::string> splits;
   std::filesystem::path out_root;
   std::vector<std::filesystem::path> files;
   std::uint32_t concat_tokens = 2048;
@@ -88,9 +94,8 @@ void check_separators(arguments const& args, mpt::tokenizer const& tokenizer,
         "another\n");
 }
 
-void prepare(arguments const& args) {
-  namespace console = mpt::console;
-  auto const tokenizer = mpt::tokenizer::load(args.tokenizer);
+[[nodiscard]] mpt::data::prepare_options options_of(arguments const& args,
+                                                    mpt::tokenizer const& tokenizer) {
   mpt::data::prepare_options options;
   options.inputs = args.files;
   options.out_root = args.out_root;
@@ -111,12 +116,32 @@ void prepare(arguments const& args) {
   options.hold_out_every = args.hold_out;
   if (args.part == "held_out") options.part = mpt::data::document_part::held_out;
   if (args.part == "rest") options.part = mpt::data::document_part::rest;
+  options.documents.open_parquet = apps::parquet_texts();
+  return options;
+}
+
+/// The part of a set that is written, from 0 to 1.
+[[nodiscard]] double fraction_of(mpt::data::prepare_progress const& status,
+                                 std::optional<std::uint64_t> max_samples) {
+  auto const ratio = [](std::uint64_t part, std::uint64_t whole) {
+    return static_cast<double>(part) / std::max(1.0, static_cast<double>(whole));
+  };
+  double const read = ratio(status.input_read, status.input_total);
+  return max_samples ? std::max(read, ratio(status.samples, *max_samples)) : read;
+}
+
+/// Writes one set and says what it holds.
+void write_set(arguments const& args, mpt::data::prepare_options options,
+               mpt::tokenizer const& tokenizer) {
+  namespace console = mpt::console;
   auto const share = share_of(args.process);
-  console::progress bar(share.count == 1 ? "prepare " : "prepare " + args.process + " ");
+  console::progress bar(share.count > 1         ? "prepare " + args.process + " "
+                        : options.split.empty() ? std::string("prepare ")
+                                                : "prepare " + options.split + " ");
   double first_fraction = -1;  // the fraction that was done when this run began
-  options.progress = [&](mpt::data::prepare_progress const& status) {
-    double const fraction = static_cast<double>(status.input_read) /
-                            std::max(1.0, static_cast<double>(status.input_total));
+  options.progress = [&, max_samples =
+                             options.max_samples](mpt::data::prepare_progress const& status) {
+    double const fraction = fraction_of(status, max_samples);
     if (first_fraction < 0) first_fraction = fraction;
     double const seconds_left = fraction > first_fraction
                                     ? status.seconds * (1 - fraction) / (fraction - first_fraction)
@@ -157,6 +182,57 @@ void prepare(arguments const& args) {
     fmt::print("{} of {} processes have yet to finish\n", shared.missing, share.count);
   else if (share.count > 1)
     fmt::print("complete: {}: {} samples\n", shared.folder.string(), shared.samples);
+}
+
+/// Writes splits of a data set of the hub. All are found before the first is written; each file is
+/// got when its turn comes, and none that a small split does not need.
+void write_splits(arguments const& args, mpt::data::prepare_options options,
+                  mpt::tokenizer const& tokenizer) {
+  apps::hub_dataset set(args.dataset);
+  parallel::require(set.is_listed(), args.dataset,
+                    ": has no files, or the cache does not say which, since another program filled "
+                    "it; run this once with access to the hub");
+  auto const available = set.splits(args.data_subset);
+  auto const subset =
+      args.data_subset.empty() ? args.dataset : args.dataset + ", subset " + args.data_subset;
+  std::vector<std::pair<mpt::data::named_split, mpt::hub::listing>> splits;
+  for (auto const& name : args.splits) {
+    auto const split = mpt::data::find_named_split(name, available, subset);
+    auto files = set.files({.name = {}, .subset = args.data_subset, .split = split.split});
+    for (auto const& file : files) {
+      auto const ending = mpt::finetune::format_ending(file.path);
+      parallel::require(ending != ".csv", args.dataset, "/", file.path,
+                        ": CSV is not read as text to pretrain on; convert it to JSON lines, and "
+                        "give these files");
+      parallel::require(ending != ".parquet" || options.documents.open_parquet, args.dataset, "/",
+                        file.path, ": ", mpt::data::parquet_advice);
+    }
+    splits.emplace_back(split, std::move(files));
+  }
+  for (std::size_t i = 0; i < splits.size(); ++i) {
+    auto const& [split, files] = splits[i];
+    options.split = args.splits[i];
+    options.max_samples = split.max_samples;
+    options.inputs.clear();
+    options.late.emplace();
+    for (auto const& file : files) {
+      options.inputs.push_back(set.folder() / file.path);
+      options.late->identities.push_back(
+          fmt::format("{}, {} bytes, {}", file.path, file.size, file.blob()));
+      options.late->bytes.push_back(file.size);
+    }
+    options.late->get = [&set, listed = &splits[i].second](std::size_t input) {
+      set.get({(*listed)[input]});
+    };
+    write_set(args, options, tokenizer);
+  }
+}
+
+void prepare(arguments const& args) {
+  auto const tokenizer = mpt::tokenizer::load(args.tokenizer);
+  auto options = options_of(args, tokenizer);
+  if (args.dataset.empty()) return write_set(args, std::move(options), tokenizer);
+  write_splits(args, std::move(options), tokenizer);
 }
 
 /// Refuses options that have no meaning for rows, since one process writes each row unchanged.
@@ -209,15 +285,55 @@ void prepare_finetuning(arguments const& args) {
                number(report.truncated), args.max_seq_len);
 }
 
+/// Adds what names the texts: files, or a data set of the hub.
+void add_dataset_options(CLI::App& app, arguments& args) {
+  auto* const files =
+      app.add_option("files", args.files, "input files, in order")->check(CLI::ExistingFile);
+  auto* const dataset =
+      app.add_option("--dataset", args.dataset,
+                     "ORG/NAME of a data set of the hub in place of files, e.g. allenai/c4")
+          ->excludes(files)
+          ->excludes("--split")
+          ->excludes("--process")
+          ->excludes("--finetuning");
+  app.add_option("--data_subset", args.data_subset, "the set's configuration, e.g. en")
+      ->needs(dataset);
+  app.add_option("--splits", args.splits,
+                 "splits of the set, each a sub-folder of out_root; train_small, val, val_small, "
+                 "val_xsmall and val_xxsmall as in LLM Foundry")
+      ->delimiter(',')
+      ->needs(dataset);
+}
+
+/// Throws unless the command line says which texts are meant, by files or by a name of the hub.
+void require_source(arguments& args) {
+  if (args.dataset.empty()) {
+    parallel::require(!args.files.empty(),
+                      "input files are required, or --dataset ORG/NAME with --splits");
+    return;
+  }
+  if (args.dataset == "c4") args.dataset = "allenai/c4";  // its name in LLM Foundry
+  auto const shown = mpt::printable(args.dataset);
+  parallel::require(!parallel::files::exists(args.dataset), "--dataset: '", shown,
+                    "' is here, and a name of the hub is expected; give its files in its place");
+  parallel::require(mpt::hub::means_repository(args.dataset),
+                    "--dataset: expected ORG/NAME, found '", shown, "'");
+  parallel::require(!args.splits.empty(),
+                    "--splits is required with --dataset, e.g. --splits train_small val_small");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   arguments args;
-  CLI::App app{"Tokenise text into an MDS set: .json.gz, .jsonl, .jsonl.zst, .json or plain text"};
+  CLI::App app{
+      "Tokenise text into an MDS set: .json.gz, .jsonl, .jsonl.zst, .json, .parquet or plain text"};
   apps::add_examples(
       app,
       {"prepare --tokenizer gpt-neox-20b --concat_tokens 2048 --eos_text '<|endoftext|>' "
        "--compression zstd --out_root my-copy-c4 --split train c4-train.*.json.gz",
+       "prepare --dataset allenai/c4 --data_subset en --splits train_small val_small "
+       "--tokenizer EleutherAI/gpt-neox-20b --eos_text '<|endoftext|>' --out_root my-copy-c4",
        "prepare --finetuning --tokenizer my-model --out_root my-rows --split train rows.jsonl"});
   app.add_option(
       "--tokenizer", args.tokenizer,
@@ -231,7 +347,7 @@ int main(int argc, char** argv) {
   app.add_flag("--no_wrap", args.no_wrap, "do not continue a document in the next sample");
   app.add_option("--compression", args.compression, "zstd, zstd:LEVEL, or nothing");
   app.add_option("--out_root", args.out_root, "folder of the set")->required();
-  app.add_option("--split", args.split, "sub-folder of out_root, e.g. train");
+  app.add_option("--split", args.split, "sub-folder of out_root for files, e.g. train");
   app.add_option("--part", args.part, "all documents, those held out, or the rest")
       ->capture_default_str()
       ->check(CLI::IsMember({"all", "held_out", "rest"}));
@@ -271,12 +387,11 @@ int main(int argc, char** argv) {
                  "responses that are trained on: last or all")
       ->capture_default_str()
       ->needs(finetuning);
-  app.add_option("files", args.files, "input files, in order")
-      ->required()
-      ->check(CLI::ExistingFile);
+  add_dataset_options(app, args);
   return apps::run(
       app, argc, argv,
       [&] {
+        require_source(args);
         if (args.finetuning) require_options_of_rows(app);
         if (app.count("--process") == 0) apps::require_one_process();
         args.tokenizer = apps::local_tokenizer(args.tokenizer);

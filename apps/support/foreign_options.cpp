@@ -23,11 +23,6 @@ constexpr std::string_view ranks_of_launch =
 // LLM Foundry's scripts have underscores in their options, and its command line has hyphens; both
 // spellings are found.
 constexpr std::array options{
-    foreign_option{"prepare", "--dataset",
-                   "give the files themselves (fetch --dataset ORG/NAME gets them): prepare ... FILES"},
-    foreign_option{"prepare", "--data_subset", "give the files of that subset: prepare ... FILES"},
-    foreign_option{"prepare", "--splits",
-                   "give --split NAME with the files of one split, once for each"},
     foreign_option{"prepare", "--path", "give the files: prepare ... FILES"},
     foreign_option{"prepare", "--data_files", "give the files: prepare ... FILES"},
     foreign_option{"prepare", "--input_folder", "give its files: prepare ... FOLDER/*"},
@@ -72,7 +67,8 @@ constexpr std::array options{
     foreign_option{"generate", "--user_msg_fmt", "give the tokenizer's chat_template"},
     foreign_option{"generate", "--assistant_msg_fmt", "give the tokenizer's chat_template"},
     foreign_option{"generate evaluate", "--attn_impl", "leave it out: a device has one attention"},
-    foreign_option{"", "--revision", "give the folder of that revision, which fetch ORG/NAME --revision prints"},
+    foreign_option{"", "--revision",
+                   "give the folder of that revision, which fetch ORG/NAME --revision prints"},
     foreign_option{"", "--use_auth_token", "leave it out: nothing is downloaded"},
     foreign_option{"", "--trust_remote_code",
                    "leave it out: no code of a model or data set is run"},

@@ -1,33 +1,21 @@
 #include "support/hub_names.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string_view>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <mpt/config/read_train.hpp>
-#include <mpt/console/format.hpp>
-#include <mpt/console/progress.hpp>
-#include <mpt/console/say.hpp>
 #include <mpt/finetune/find_files.hpp>
-#include <mpt/finetune/split_files.hpp>
 #include <mpt/hub/choose_files.hpp>
 #include <mpt/hub/fetch_repository.hpp>
 #include <mpt/yaml/document.hpp>
 #include <mpt/yaml/scalar.hpp>
 #include <parallel/core/file.hpp>
 
-#include "support/http.hpp"
-#include "support/launch.hpp"
-#include "support/temporary_folder.hpp"
+#include "support/hub_dataset.hpp"
 
 namespace apps {
 namespace {
@@ -35,35 +23,20 @@ namespace {
 namespace fs = std::filesystem;
 using mpt::config_node;
 
-/// The snapshot of a repository. A download is said aloud by the process that makes it.
-mpt::hub::snapshot fetch_aloud(mpt::hub::wanted_repository const& wanted) {
-  mpt::console::progress bar("fetch " + wanted.repository.name);
-  mpt::hub::fetch_events events;
-  events.note = [&](std::string const& sentence) {
-    if (is_primary_here()) bar.note("note: " + sentence);
-  };
-  bool is_announced = false;
-  events.progress = [&](std::uint64_t bytes, std::uint64_t total, std::string_view path) {
-    if (!std::exchange(is_announced, true))
-      bar.note(fmt::format("downloading {} from the hub", wanted.repository.name));
-    auto const size = [](std::uint64_t count) {
-      return mpt::console::bytes(static_cast<double>(count));
-    };
-    bar.update(total == 0 ? 1.0 : static_cast<double>(bytes) / static_cast<double>(total),
-               fmt::format("{} of {}, {}", size(bytes), size(total), mpt::printable(path)));
-  };
-  // The first process of a machine downloads and tells; the others then wait for its locks.
-  auto const settings = mpt::hub::read_settings();
-  if (!is_primary_here() && !settings.offline && !cached_repository(wanted, settings))
-    std::this_thread::sleep_for(std::chrono::seconds(2));
+/// What get() finds by a name of the hub. Its error says that there is no such folder either.
+template <class Get>
+[[nodiscard]] auto by_name(std::string const& name, Get const& get) {
   try {
-    return mpt::hub::fetch_repository(wanted, settings, network, events);
+    return get();
   } catch (parallel::storage_error const&) {
     throw;
   } catch (parallel::error const& problem) {
-    parallel::fail("there is no folder '", wanted.repository.name,
-                   "' here; as a name of the hub: ", problem.what());
+    parallel::fail("there is no folder '", name, "' here; as a name of the hub: ", problem.what());
   }
+}
+
+[[nodiscard]] mpt::hub::snapshot fetch_named(mpt::hub::wanted_repository const& wanted) {
+  return by_name(wanted.repository.name, [&] { return fetch_aloud(wanted); });
 }
 
 [[nodiscard]] mpt::hub::wanted_repository model_named(std::string const& name,
@@ -137,62 +110,18 @@ void replace_evaluated_names(config_node& root, config_node& model) {
     tokenizer->text = local_tokenizer(tokenizer->text);
 }
 
-/// The paths in the repository of the files that find_files takes: it looks at a folder of empty
-/// files of the same names, with the repository's own README.md.
-[[nodiscard]] std::vector<std::string> files_of_split(mpt::hub::listing const& files,
-                                                      fs::path const& readme,
-                                                      mpt::finetune::file_names names,
-                                                      std::string const& repository) {
-  temporary_folder const outline(fs::temp_directory_path(), "parallellm-");
-  for (auto const& file : files) {
-    if (!mpt::finetune::is_data_file(file.path)) continue;
-    fs::create_directories((outline.path() / file.path).parent_path());
-    parallel::output_file const empty(outline.path() / file.path,
-                                      parallel::output_file::existing::refuse);
-  }
-  if (fs::exists(readme)) fs::copy_file(readme, outline.path() / "README.md");
-  names.name = outline.path().native();
-  std::vector<std::string> out;
-  try {
-    for (auto const& file : mpt::finetune::find_files(names))
-      out.push_back(file.lexically_normal().lexically_relative(outline.path()).generic_string());
-  } catch (parallel::error const& problem) {
-    std::string text = problem.what();
-    for (auto begin = text.find(names.name); begin != std::string::npos;
-         begin = text.find(names.name))
-      text.replace(begin, names.name.size(), repository);
-    parallel::fail(text);
-  }
-  return out;
-}
-
 /// Gets the files of one loader's split and names their folder in its place.
 void fetch_set(mpt::finetuning_config& set) {
   if (!is_offered({mpt::hub::repository_kind::dataset, set.name})) return;
-  mpt::hub::wanted_repository wanted{{mpt::hub::repository_kind::dataset, set.name}};
-  mpt::hub::listing all_files;
-  wanted.may_be_empty = true;
-  wanted.choice = [&](mpt::hub::listing const& files) {
-    all_files = files;
-    return matching(files, {"README.md"});
-  };
-  auto const card = fetch_aloud(wanted);
-  if (!all_files.empty()) {  // else the cache has no listing of what it has
+  hub_dataset found = by_name(set.name, [&] { return hub_dataset(set.name); });
+  if (found.is_listed()) {
     mpt::finetune::file_names names{
         .name = {}, .split = set.split, .data_dir = set.data_dir, .data_files = set.data_files};
     if (auto const unnamed = names.data_files.extract(""))
       names.data_files[names.split] = unnamed.mapped();
-    auto const paths = files_of_split(all_files, card.folder / "README.md", names, set.name);
-    wanted.revision = card.commit;
-    wanted.choice = [&](mpt::hub::listing const& files) {
-      mpt::hub::listing out;
-      for (auto const& file : files)
-        if (std::ranges::find(paths, file.path) != paths.end()) out.push_back(file);
-      return out;
-    };
-    static_cast<void>(fetch_aloud(wanted));
+    found.get(found.files(names));
   }
-  set.name = card.folder.native();
+  set.name = found.folder().native();
 }
 
 }  // namespace
@@ -208,7 +137,7 @@ CLI::Validator existing_path_or_name() {
 
 fs::path local_model(fs::path const& path) {
   if (!mpt::hub::means_repository(path.native())) return path;
-  return fetch_aloud(model_named(path.native(), mpt::hub::weights::included)).folder;
+  return fetch_named(model_named(path.native(), mpt::hub::weights::included)).folder;
 }
 
 std::string local_tokenizer(std::string const& name) {
@@ -216,7 +145,7 @@ std::string local_tokenizer(std::string const& name) {
   auto const cached = cached_repository(tokenizer_named(name), mpt::hub::read_settings());
   if (cached && parallel::files::exists(cached->folder / "tokenizer.json"))
     return cached->folder.native();
-  return fetch_aloud(tokenizer_named(name)).folder.native();
+  return fetch_named(tokenizer_named(name)).folder.native();
 }
 
 mpt::train_config training_file::load(
@@ -238,7 +167,7 @@ void training_file::replace_names(config_node& root) {
     if (auto* const name = scalar_of(root, {"model", key}); is_hub_name(root, name))
       name->text = folder_of(has_weights ? "weights" : "model", name->text, [&] {
         auto const choice = has_weights ? mpt::hub::weights::included : mpt::hub::weights::excluded;
-        return fetch_aloud(model_named(name->text, choice)).folder.native();
+        return fetch_named(model_named(name->text, choice)).folder.native();
       });
   auto* const name = scalar_of(root, {"tokenizer", "name"});
   if (!is_hub_name(root, name)) return;

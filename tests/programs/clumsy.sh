@@ -141,9 +141,9 @@ refused '--concat-tokens is not an option; did you mean --concat_tokens?' \
   prepare --tokenizer tokenizer --concat-tokens 32 --out_root none some.txt
 
 # Options of LLM Foundry's scripts: each is answered with ours, whatever else the parser would have said first.
-refused '--dataset is not an option: give the files themselves (fetch --dataset ORG/NAME gets them): prepare ... FILES; --data_subset is not an option: give the files of that subset: prepare ... FILES; --splits is not an option: give --split NAME with the files of one split, once for each; --help' \
-  prepare --dataset allenai/c4 --data_subset en --splits train_small val_small --concat_tokens 32 \
-  --tokenizer tokenizer --out_root none --eos_text '<|endoftext|>' --no_wrap --bos_text ''
+refused '--split-names is not an option; did you mean --splits?' prepare --dataset allenai/c4 --split-names train --tokenizer tokenizer --out_root none
+refused 'input files are required, or --dataset ORG/NAME with --splits' prepare --tokenizer tokenizer --out_root none
+refused "'some.txt' is here, and a name of the hub is expected" prepare --dataset some.txt --splits train --tokenizer tokenizer --out_root none
 refused '--path is not an option: give the files' prepare --path some.txt --tokenizer tokenizer --out_root none
 refused '--input_folder is not an option: give its files: prepare ... FOLDER/*; --output_folder is not an option: give --out_root FOLDER' \
   prepare --input_folder . --output_folder none --tokenizer tokenizer --concat_tokens 32

@@ -3,7 +3,6 @@
 
 PYTHON is an interpreter with huggingface_hub, whose own client reads the cache that fetch wrote, and writes one that fetch
 reads; without it that part is skipped. WORK is emptied."""
-import json
 import os
 import pathlib
 import re
@@ -13,62 +12,30 @@ import subprocess
 import sys
 import time
 
+sys.dont_write_bytecode = True
+from hub_stand_in import Hub, write  # noqa: E402
+
 PROGRAMS, WORK = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 PYTHON = sys.argv[3] if len(sys.argv) > 3 else sys.executable
-HERE = pathlib.Path(__file__).resolve().parent
 TOKEN = "hf_right"
 SIZE = 400_000
 
 
-def write(path, data):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-
-
-class Hub:
-    """The stand-in server, with what it was asked for."""
-
-    def __init__(self):
-        self.root, self.state = WORK / "root", WORK / "state"
-        self.state.mkdir(parents=True)
-        for name in ("org/tiny", "org/private-one", "org/gated-one"):
-            folder = self.root / "models" / name
-            write(folder / "config.json", '{"model_type": "mpt"}')
-            write(folder / "model.safetensors", bytes(i * i % 251 for i in range(SIZE)))
-            write(folder / "sub folder" / "naïve.txt", "text\n")
-            write(folder / "README.md", "# tiny\n")
-        write(self.root / "datasets/org/data/train.jsonl", '{"prompt": "a", "response": "b"}\n')
-        write(self.root / "datasets/org/data/en/x.parquet", b"PAR1" * 999)
-        self.process = subprocess.Popen([sys.executable, HERE / "hub_server.py", self.root, self.state])
-        while not (self.state / "ports").exists():
-            assert self.process.poll() is None, "the stand-in server ended"
-            time.sleep(0.02)
-        self.port, self.files_port = (self.state / "ports").read_text().split()
-
-    def reset(self, *faults):
-        (self.state / "requests").unlink(missing_ok=True)
-        (self.state / "faults.json").write_text(json.dumps(faults))
-
-    def requests(self, server=None, path=""):
-        file = self.state / "requests"
-        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        return [r for r in lines if (server is None or r["server"] == server) and path in r["path"]]
-
-
-def environment(home, **more):
-    out = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING", "TRANSFORMERS"))}
-    out |= {"HF_ENDPOINT": f"http://127.0.0.1:{hub.port}", "HF_HOME": str(WORK / home), "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    for key, value in more.items():
-        out.pop(key, None)
-        if value is not None:
-            out[key] = value
-    return out
+def fill(root):
+    """Writes the repositories of the hub."""
+    for name in ("org/tiny", "org/private-one", "org/gated-one"):
+        folder = root / "models" / name
+        write(folder / "config.json", '{"model_type": "mpt"}')
+        write(folder / "model.safetensors", bytes(i * i % 251 for i in range(SIZE)))
+        write(folder / "sub folder" / "naïve.txt", "text\n")
+        write(folder / "README.md", "# tiny\n")
+    write(root / "datasets/org/data/train.jsonl", '{"prompt": "a", "response": "b"}\n')
+    write(root / "datasets/org/data/en/x.parquet", b"PAR1" * 999)
 
 
 def fetch(home, *arguments, status=0, says=(), **more):
     """Runs fetch, expects its exit status and sentences, and returns the folder that it printed."""
-    done = subprocess.run([PROGRAMS / "fetch", *arguments], env=environment(home, **more), capture_output=True, text=True,
+    done = subprocess.run([PROGRAMS / "fetch", *arguments], env=hub.environment(home, **more), capture_output=True, text=True,
                           timeout=120)
     assert done.returncode == status, f"status {done.returncode}, expected {status}:\n{done.stdout}{done.stderr}"
     for part in [says] if isinstance(says, str) else says:
@@ -150,7 +117,7 @@ def test_hub_client():
             "print(snapshot_download(sys.argv[1], repo_type=sys.argv[2]))")
 
     def client(home, name, kind, **more):
-        return pathlib.Path(subprocess.run([PYTHON, "-c", code, name, kind], env=environment(home, **more), text=True,
+        return pathlib.Path(subprocess.run([PYTHON, "-c", code, name, kind], env=hub.environment(home, **more), text=True,
                                            capture_output=True, check=True).stdout.strip())
     hub.reset()
     ours = fetch("ours", "org/tiny"), fetch("ours", "--dataset", "org/data")
@@ -178,7 +145,7 @@ def test_cut_connection():
 
 def test_killed_download():
     hub.reset({"path": "safetensors", "server": "files", "kind": "slow", "bytes_per_second": 200_000, "times": 1})
-    process = subprocess.Popen([PROGRAMS / "fetch", "org/tiny"], env=environment("killed", HF_TOKEN=TOKEN),
+    process = subprocess.Popen([PROGRAMS / "fetch", "org/tiny"], env=hub.environment("killed", HF_TOKEN=TOKEN),
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     part = None
     while part is None or part.stat().st_size < 60_000:
@@ -300,7 +267,7 @@ def test_lying_listing():
 
 def test_two_processes():
     hub.reset({"path": "safetensors", "server": "files", "kind": "slow", "bytes_per_second": 300_000})
-    running = [subprocess.Popen([PROGRAMS / "fetch", "org/tiny"], env=environment("shared"), text=True,
+    running = [subprocess.Popen([PROGRAMS / "fetch", "org/tiny"], env=hub.environment("shared"), text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
     answers = [process.communicate(timeout=60) for process in running]
     assert all(process.returncode == 0 for process in running), answers
@@ -313,7 +280,8 @@ def test_two_processes():
 if __name__ == "__main__":
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
-    hub = Hub()
+    hub = Hub(WORK)
+    fill(hub.root)
     wanted = os.environ.get("ONLY", "")
     try:
         for name, test in list(globals().items()):

@@ -117,7 +117,15 @@ std::string text_of_row(std::string_view row, std::string_view file, std::uint64
 }
 
 document_reader::document_reader(std::filesystem::path const& path, document_options options)
-    : options_(options), stream_(path, compression_of(path.native())), buffer_(1U << 18) {
+    : options_(std::move(options)),
+      stream_(path, compression_of(path.native())),
+      buffer_(1U << 18) {
+  if (lower_case(path.extension().native()) == ".parquet") {
+    parallel::require(static_cast<bool>(options_.open_parquet), name(), ": ", parquet_advice);
+    format_ = text_format::parquet;
+    parquet_ = options_.open_parquet(path);
+    return;
+  }
   parallel::require(options_.plain_text_bytes > 0, "plain_text_bytes must be positive");
   while (end_ < max_mark_bytes) {
     auto const count_read = stream_.read(buffer_.data() + end_, buffer_.size() - end_);
@@ -136,6 +144,7 @@ document_reader::document_reader(std::filesystem::path const& path, document_opt
 
 bool document_reader::next(std::string& out) {
   if (format_ == text_format::json_lines) return next_row(out);
+  if (format_ == text_format::parquet) return next_parquet_text(out);
   bool const has_document = next_piece(out);
   parallel::require(out.find('\0') == std::string::npos, name(), ":", document_line_,
                     ": a zero byte follows, so this is no text in UTF-8; give text or JSON lines");
@@ -202,6 +211,11 @@ bool document_reader::next_row(std::string& out) {
     if (out.back() == '\n') out.pop_back();
   } while (out.find_first_not_of(" \t\r") == std::string::npos);
   return true;
+}
+
+bool document_reader::next_parquet_text(std::string& out) {
+  document_line_ = ++lines_;
+  return parquet_(out);
 }
 
 bool document_reader::next_piece(std::string& out) {

@@ -29,7 +29,7 @@ class batch_reader {
   batch_reader(prepare_options const& options, detail::prepare_position const& start)
       : options_(&options), file_(start.file), skipped_documents_(start.document) {
     for (std::size_t i = 0; i < options.inputs.size(); ++i) {
-      auto const bytes = std::filesystem::file_size(options.inputs[i]);
+      auto const bytes = size_of(i);
       input_total += bytes;
       if (i < file_) finished_bytes_ += bytes;
     }
@@ -37,43 +37,53 @@ class batch_reader {
 
   std::uint64_t input_total = 0;
 
-  /// The next rows, about `batch_bytes` of one file; returns false when all inputs are read.
+  /// The next rows of the open input, about `batch_bytes`; returns false when it has no more.
   [[nodiscard]] bool next(batch& out) {
     out = {};
+    if (!reader_) return false;
     std::uint64_t bytes = 0;
     std::string row;
-    while (out.rows.empty() && file_ < options_->inputs.size()) {
-      if (!reader_) {
-        reader_ = std::make_unique<document_reader>(options_->inputs[file_], options_->documents);
-        for (document_ = 0; document_ < skipped_documents_; ++document_)
-          parallel::require(reader_->next(row), reader_->name(), ": has fewer than the ",
-                            skipped_documents_,
-                            " documents the interrupted run saw; start over in an empty folder");
-        skipped_documents_ = 0;
+    out.file = file_;
+    out.name = reader_->name();
+    out.format = reader_->format();
+    while (bytes < options_->batch_bytes && reader_->next(row)) {
+      if (is_selected(document_)) {
+        bytes += row.size();  // other rows do not count: they would fill a batch without any row
+        out.rows.push_back(std::move(row));
+        out.lines.push_back(reader_->line());
+        out.documents.push_back(document_);
       }
-      out.file = file_;
-      out.name = reader_->name();
-      out.format = reader_->format();
-      while (bytes < options_->batch_bytes && reader_->next(row)) {
-        if (is_selected(document_)) {
-          bytes += row.size();  // other rows do not count: they would fill a batch without any row
-          out.rows.push_back(std::move(row));
-          out.lines.push_back(reader_->line());
-          out.documents.push_back(document_);
-        }
-        ++document_;
-      }
-      out.input_read = finished_bytes_ + reader_->consumed();
-      if (bytes < options_->batch_bytes) {
-        finished_bytes_ += std::filesystem::file_size(options_->inputs[file_]);
-        reader_.reset();
-        ++file_;
-      }
+      ++document_;
+    }
+    out.input_read = finished_bytes_ + reader_->consumed();
+    if (bytes < options_->batch_bytes) {
+      finished_bytes_ += size_of(file_);
+      reader_.reset();
+      ++file_;
     }
     return !out.rows.empty();
   }
 
+  /// Opens the next input; returns false when there is none.
+  [[nodiscard]] bool open_next() {
+    if (file_ == options_->inputs.size()) return false;
+    if (options_->late) options_->late->get(file_);
+    reader_ = std::make_unique<document_reader>(options_->inputs[file_], options_->documents);
+    std::string row;
+    for (document_ = 0; document_ < skipped_documents_; ++document_)
+      parallel::require(reader_->next(row), reader_->name(), ": has fewer than the ",
+                        skipped_documents_,
+                        " documents the interrupted run saw; start over in an empty folder");
+    skipped_documents_ = 0;
+    return true;
+  }
+
  private:
+  [[nodiscard]] std::uint64_t size_of(std::size_t input) const {
+    return options_->late ? options_->late->bytes[input]
+                          : std::filesystem::file_size(options_->inputs[input]);
+  }
+
   /// Whether the set holds `document`. One of every k documents is held out; the first one differs
   /// from file to file.
   [[nodiscard]] bool is_selected(std::uint64_t document) const {
@@ -143,11 +153,20 @@ struct encoded_batch {
   return prepare_status::written;
 }
 
-}  // namespace
+/// The sums that `record`, a complete set's prepare.json, holds.
+[[nodiscard]] prepare_progress recorded_total(std::filesystem::path const& record) {
+  auto const object = parse_json(parallel::read_text_file(record, 1U << 26), record.native());
+  auto const counts = detail::counts_from_json(object, record.native());
+  prepare_progress total;
+  total.documents = counts.documents;
+  total.bytes = counts.bytes;
+  total.tokens = counts.tokens;
+  total.samples = detail::count_member(object, "samples", record.native());
+  total.shards = detail::count_member(object, "shards", record.native());
+  return total;
+}
 
-prepare_result prepare(prepare_options const& options,
-                       std::function<text_encoder()> const& make_encoder) {
-  auto const start_time = std::chrono::steady_clock::now();
+void require_valid(prepare_options const& options) {
   parallel::require(!options.inputs.empty(), "prepare needs at least one input file");
   parallel::require(options.workers > 0 && options.batch_bytes > 0,
                     "prepare needs at least one worker and a positive batch size");
@@ -159,6 +178,14 @@ prepare_result prepare(prepare_options const& options,
                     ", but must be at least 2: at 1 every document would be held out");
   parallel::require(options.split.empty() || is_plain_path(options.split), "split '", options.split,
                     "' is not the name of a sub-folder");
+}
+
+}  // namespace
+
+prepare_result prepare(prepare_options const& options,
+                       std::function<text_encoder()> const& make_encoder) {
+  auto const start_time = std::chrono::steady_clock::now();
+  require_valid(options);
   auto const parameters = detail::prepare_parameters(options);
   mds_writer_options const layout{
       {{"tokens", "ndarray:int32"}}, options.compression, options.hashes, options.size_limit};
@@ -172,13 +199,7 @@ prepare_result prepare(prepare_options const& options,
   detail::prepare_journal journal(result.folder);
   auto const record = result.folder / "prepare.json";
   if (result.status == prepare_status::already_complete) {
-    auto const object = parse_json(parallel::read_text_file(record, 1U << 26), record.native());
-    auto const counts = detail::counts_from_json(object, record.native());
-    result.total.documents = counts.documents;
-    result.total.bytes = counts.bytes;
-    result.total.tokens = counts.tokens;
-    result.total.samples = detail::count_member(object, "samples", record.native());
-    result.total.shards = detail::count_member(object, "shards", record.native());
+    result.total = recorded_total(record);
     journal.remove();
     return result;
   }
@@ -199,7 +220,9 @@ prepare_result prepare(prepare_options const& options,
 
   std::vector<std::uint64_t> const dims{options.concat.sample_ids};
   std::string value;
+  auto const is_full = [&] { return options.max_samples && total.samples >= *options.max_samples; };
   auto const emit = [&](std::span<std::int32_t const> ids, token_position begin) {
+    if (is_full()) return;
     for (; first_document < begin.document; ++first_document) document_starts.pop_front();
     value.clear();
     encoding.encode_array(value, ids, dims);
@@ -218,13 +241,19 @@ prepare_result prepare(prepare_options const& options,
     return
         [encode = make_encoder()](batch_reader::batch& rows) { return encode_batch(rows, encode); };
   });
-  for (bool has_more = true; has_more || workers.pending() > 0;) {
+  auto const read_ahead = [&] {
     batch_reader::batch rows;
-    while (has_more && workers.pending() < 2 * options.workers + 2)
-      if ((has_more = reader.next(rows))) workers.push(std::move(rows));
+    while (workers.pending() < 2 * options.workers + 2)
+      if (reader.next(rows))
+        workers.push(std::move(rows));
+      else if ((options.max_samples && workers.pending() > 0) || !reader.open_next())
+        return;  // what is pending may fill the set, which then needs no further input
+  };
+  while (!is_full()) {
+    read_ahead();
     if (workers.pending() == 0) break;
     auto const batch = workers.pop();
-    for (std::size_t i = 0; i < batch.ends.size(); ++i) {
+    for (std::size_t i = 0; i < batch.ends.size() && !is_full(); ++i) {
       auto const begin = i == 0 ? 0 : batch.ends[i - 1];
       document_starts.push_back({batch.file, batch.documents[i], 0, counts});
       counts.tokens +=
@@ -262,7 +291,8 @@ namespace mpt::data::detail {
 
 nlohmann::json prepare_parameters(prepare_options const& options) {
   nlohmann::json out{
-      {"inputs", file_identities(options.inputs)},
+      {"inputs",
+       options.late ? nlohmann::json(options.late->identities) : file_identities(options.inputs)},
       {"tokenizer", options.tokenizer},
       {"concat_tokens", options.concat.sample_ids},
       {"bos_ids", options.concat.bos},
@@ -276,6 +306,7 @@ nlohmann::json prepare_parameters(prepare_options const& options) {
       {"hold_out_every", options.part == document_part::all ? 0 : options.hold_out_every}};
   if (options.part != document_part::all && options.first_input > 0)
     out["first_input"] = options.first_input;
+  if (options.max_samples) out["max_samples"] = *options.max_samples;
   if (options.processes > 0) {
     out["processes"] = options.processes;
     out["all_inputs"] = file_identities(options.all_inputs);

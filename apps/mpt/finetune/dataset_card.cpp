@@ -79,7 +79,8 @@ namespace {
 
 }  // namespace
 
-std::optional<card_config> read_dataset_card(std::filesystem::path const& folder) {
+std::optional<card_config> read_dataset_card(std::filesystem::path const& folder,
+                                             std::string_view subset) {
   auto const file = folder / "README.md";
   std::error_code unreadable;  // an unreadable file counts as absent
   if (!std::filesystem::is_regular_file(file, unreadable)) return std::nullopt;
@@ -93,15 +94,19 @@ std::optional<card_config> read_dataset_card(std::filesystem::path const& folder
                     ": configs: expected a list of mappings, found ", describe(*list));
   std::vector<card_config> configs;
   for (auto const& item : list->items) configs.push_back(read_card_config(item));
+  auto const is_wanted = [&](card_config const& config) {
+    if (!subset.empty()) return config.name == subset;
+    return configs.size() == 1 || config.name == "default" || config.is_default;
+  };
+  auto const found = std::ranges::find_if(configs, is_wanted);
+  if (found != configs.end()) return std::move(*found);
   std::string names;
-  for (auto& config : configs) {
-    if (configs.size() == 1 || config.name == "default" || config.is_default)
-      return std::move(config);
-    names += (names.empty() ? "" : ", ") + config.name;
-  }
+  for (auto const& config : configs) names += (names.empty() ? "" : ", ") + config.name;
+  parallel::require(subset.empty(), file.native(), ": has no subset \"", subset, "\"; it has ",
+                    names);
   parallel::fail(file.native(), ": has the configurations ", names,
                  ", none of which is the default; name the files of one with "
-                 "hf_kwargs.data_files");
+                 "hf_kwargs.data_files, or one for prepare with --data_subset");
 }
 
 }  // namespace mpt::finetune

@@ -1,6 +1,7 @@
 #include <mpt/finetune/find_files.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -89,12 +90,27 @@ void require_inside(std::filesystem::path const& folder, std::string const& path
                     "\", which leads out of its folder");
 }
 
+/// The configuration of a folder's README.md that is asked for, if it has any.
+[[nodiscard]] std::optional<card_config> card_of(file_names const& names) {
+  auto card = read_dataset_card(names.name, names.subset);
+  parallel::require(card || names.subset.empty() || names.subset == "default", names.name,
+                    ": has no subset \"", names.subset,
+                    "\"; its README.md names none, so leave the subset out");
+  return card;
+}
+
+/// The folder of a configuration's files.
+[[nodiscard]] std::filesystem::path folder_of(std::filesystem::path const& folder,
+                                              card_config const& card) {
+  require_inside(folder, card.data_dir);
+  return card.data_dir.empty() ? folder : folder / card.data_dir;
+}
+
 /// The files that the README.md of `folder` lists for a split.
 [[nodiscard]] std::vector<std::filesystem::path> files_of_card(std::filesystem::path const& folder,
                                                                card_config const& card,
                                                                std::string const& split) {
-  require_inside(folder, card.data_dir);
-  auto const base = card.data_dir.empty() ? folder : folder / card.data_dir;
+  auto const base = folder_of(folder, card);
   if (card.data_files.empty()) return split_files(base, split);
   auto const found = card.data_files.find(split);
   std::string split_names;
@@ -140,8 +156,7 @@ std::vector<std::filesystem::path> find_files(file_names const& names) {
     return files;
   }
   if (is_folder && !is_format && names.data_dir.empty())
-    if (auto const card = read_dataset_card(names.name))
-      return files_of_card(names.name, *card, names.split);
+    if (auto const card = card_of(names)) return files_of_card(names.name, *card, names.split);
   if (is_folder && !is_format)
     return split_files(fs::path(names.name) / names.data_dir, names.split);
   if (is_format) {
@@ -166,6 +181,17 @@ std::vector<std::filesystem::path> find_files(file_names const& names) {
       registered_preprocessor_of(names.name)
           ? parallel::concat(" and preprocessing_fn to \"", names.name, "\"")
           : std::string());
+}
+
+std::vector<std::string> split_names(file_names const& names) {
+  std::vector<std::string> out;
+  auto const card = card_of(names);
+  auto const base = card ? folder_of(names.name, *card) : std::filesystem::path(names.name);
+  if (card)
+    for (auto const& [split, paths] : card->data_files) out.push_back(split);
+  if (out.empty())
+    for (auto const& [split, files] : splits_of(base, data_files_below(base))) out.push_back(split);
+  return out;
 }
 
 }  // namespace mpt::finetune

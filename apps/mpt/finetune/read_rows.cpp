@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <mpt/data/document_reader.hpp>
 #include <mpt/finetune/split_files.hpp>
 
 namespace mpt::finetune {
@@ -28,11 +29,7 @@ void read_rows(std::filesystem::path const& file, row_consumer const& consume,
     return;
   }
   if (ending == ".parquet") {
-    parallel::require(static_cast<bool>(parquet), file.native(),
-                      ": Parquet is read where Arrow's C++ library was found when this was built; "
-                      "convert it: python3 -c \"import "
-                      "pandas; pandas.read_parquet('IN.parquet').to_json('OUT.jsonl', "
-                      "orient='records', lines=True)\"");
+    parallel::require(static_cast<bool>(parquet), file.native(), ": ", data::parquet_advice);
     parquet(file, consume);
     return;
   }

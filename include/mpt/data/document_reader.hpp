@@ -1,10 +1,12 @@
-// Reads documents from text files: one document per line of JSON lines, or pieces of plain text.
+// Reads documents from text files: one document per line of JSON lines or row of Parquet, or pieces
+// of plain text.
 //
 // The format follows from the name, in any case and without a compression ending (.gz, .zst,
 // .zstd): .json, .jsonl, .jsonlines and .ndjson are JSON lines (C4's layout). A compressed file
 // without another ending ("00.zst") is JSON lines if its first byte is '{'. A file of any other
 // name (some.jsonl.1) is JSON lines if its first line that is not blank is a JSON object whose
-// "text" is a string. Everything else is plain text. Lines end at '\n' only: JSON strings may hold
+// "text" is a string. A .parquet file has its documents in the column "text". Everything else is
+// plain text. Lines end at '\n' only: JSON strings may hold
 // U+0085 or U+2028, which other line splitters take for line ends. Blank lines are skipped.
 //
 // Plain text has no documents, so it is cut where a blank line follows at least
@@ -18,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,13 +29,24 @@
 
 namespace mpt::data {
 
-enum class text_format { json_lines, plain };
+enum class text_format { json_lines, parquet, plain };
+
+/// What an error says of a Parquet file in a build without Arrow's C++ library.
+inline constexpr std::string_view parquet_advice =
+    "Parquet is read where Arrow's C++ library was found when this was built; convert it: python3 "
+    "-c \"import pandas; pandas.read_parquet('IN.parquet').to_json('OUT.jsonl', orient='records', "
+    "lines=True)\"";
+
+/// Stores the next text of a file in its argument; returns false when there is none.
+using text_source = std::function<bool(std::string& text)>;
 
 struct document_options {
   static constexpr std::uint64_t whole_file = std::uint64_t{1} << 60;  ///< larger than any file
   std::uint64_t plain_text_bytes = std::uint64_t{1}
                                    << 14;                 ///< minimum size of a piece of plain text
   std::uint64_t max_line_bytes = std::uint64_t{1} << 28;  ///< longer JSON lines are an error
+  /// Opens a Parquet file, whose column "text" it reads; without it such files are an error.
+  std::function<text_source(std::filesystem::path const&)> open_parquet{};
 };
 
 /// The "text" of one JSON row; errors name `file`, `line` and the keys of the row.
@@ -45,12 +59,12 @@ class document_reader {
 
   [[nodiscard]] text_format format() const { return format_; }
   [[nodiscard]] std::string const& name() const { return stream_.name(); }
-  /// The line, counted from 1, on which the last document began.
+  /// The line, or row of a Parquet file, counted from 1, on which the last document began.
   [[nodiscard]] std::uint64_t line() const { return document_line_; }
   /// Bytes of the (compressed) file read so far, for progress.
   [[nodiscard]] std::uint64_t consumed() const { return stream_.consumed(); }
 
-  /// Stores the next document in `out`: a JSON row to be parsed by `text_of_row`, or plain text.
+  /// Stores the next document in `out`: a JSON row to be parsed by `text_of_row`, or the text.
   /// Returns false at the end of the file.
   [[nodiscard]] bool next(std::string& out);
 
@@ -73,6 +87,8 @@ class document_reader {
 
   [[nodiscard]] bool next_piece(std::string& out);
 
+  [[nodiscard]] bool next_parquet_text(std::string& out);
+
   /// Keeps complete lines, or at least complete characters, in `out`; the rest goes to the next
   /// piece.
   void cut(std::string& out);
@@ -83,6 +99,7 @@ class document_reader {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   text_format format_ = text_format::plain;
+  text_source parquet_;
   std::uint64_t lines_ = 0;
   std::uint64_t document_line_ = 0;
   std::string pending_;

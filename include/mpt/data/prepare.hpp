@@ -3,6 +3,8 @@
 // One thread reads documents and gives batches of raw rows to workers, which parse and tokenise
 // them; the same thread passes the results in order through ONE concatenator to the writer. So the
 // output has the same bytes for any number of workers. Documents follow the order of `inputs`.
+// Inputs may come late, from another machine: each is got when its turn comes, and none that a set
+// of `max_samples` does not need.
 //
 // A run may be killed at any moment and repeated (see prepare_journal.hpp): it continues after the
 // last finished shard and ends with the same bytes. Of the input before that point only the current
@@ -48,8 +50,16 @@ struct prepare_progress {
 /// training data, one of every k documents (held_out) or the others (rest).
 enum class document_part { all, held_out, rest };
 
+/// What is known of input files that are not here before their turn comes.
+struct late_inputs {
+  std::vector<std::string> identities{};  ///< of each input, by name and content, for the record
+  std::vector<std::uint64_t> bytes{};     ///< size of each input
+  std::function<void(std::size_t input)> get{};  ///< called before an input is opened
+};
+
 struct prepare_options {
   std::vector<std::filesystem::path> inputs{};
+  std::optional<late_inputs> late{};  ///< nothing: all inputs are here
   std::filesystem::path out_root{};
   std::string split{};      ///< sub-folder of out_root; empty: out_root itself holds index.json
   std::string tokenizer{};  ///< identity of the tokenizer (a digest, a name), compared on a restart
@@ -57,6 +67,8 @@ struct prepare_options {
   std::string compression{};                                         ///< "", "zstd", "zstd:LEVEL"
   std::vector<std::string> hashes{};                                 ///< see hash.hpp
   std::optional<std::uint64_t> size_limit = std::uint64_t{1} << 26;  ///< most bytes of a raw shard
+  std::optional<std::uint64_t>
+      max_samples{};  ///< the set ends after so many; no input is got after
   document_part part = document_part::all;
   std::uint64_t hold_out_every = 20;  ///< k, for held_out and rest
   std::uint64_t first_input =

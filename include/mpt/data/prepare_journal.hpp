@@ -46,7 +46,7 @@ struct prepare_position {
                                               std::string_view location);
 
 /// `current` without the parameters that earlier versions did not record, if `recorded` was written
-/// by an earlier version.
+/// by an earlier version, and with those that only `recorded` has, as null.
 [[nodiscard]] nlohmann::json as_recorded(nlohmann::json current, nlohmann::json const& recorded);
 
 /// Throws a message that names every parameter in which `current` differs from `recorded`.

@@ -17,6 +17,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <parallel/core/error.hpp>
@@ -34,9 +35,11 @@ struct card_config {
                      ///< in which * is a wildcard
 };
 
-/// The configuration by which datasets reads `folder` when the user names none: the only one, the
-/// one named "default", or the one with `default: true`. Empty where README.md is absent or has no
-/// configs. Errors: several configurations without a default; a malformed header.
-[[nodiscard]] std::optional<card_config> read_dataset_card(std::filesystem::path const& folder);
+/// The configuration `subset`, or, where that is empty, the one by which datasets reads `folder`:
+/// the only one, the one named "default", or the one with `default: true`. Empty where README.md is
+/// absent or has no configs. Errors: no configuration of that name; several without a default; a
+/// malformed header.
+[[nodiscard]] std::optional<card_config> read_dataset_card(std::filesystem::path const& folder,
+                                                           std::string_view subset = {});
 
 }  // namespace mpt::finetune

@@ -3,8 +3,8 @@
 // hf_name is a folder or a file, or a format (json, csv, parquet) whose files data_dir or
 // data_files name. A folder's README.md may name them, too (dataset_card.hpp). A single file
 // belongs to the split in its name (test.jsonl), else to `train`; a request for another split is an
-// error, so that no evaluation reads training data. Nothing is downloaded here: a name on the Hugging
-// Face Hub that is no local folder is an error that says what to do.
+// error, so that no evaluation reads training data. Nothing is downloaded here: a name on the
+// Hugging Face Hub that is no local folder is an error that says what to do.
 #pragma once
 
 #include <fnmatch.h>
@@ -21,6 +21,7 @@ namespace mpt::finetune {
 /// The keys of a loader that name files.
 struct file_names {
   std::string name;        ///< hf_name
+  std::string subset{};    ///< the configuration of a folder's README.md; "": the default one
   std::string split{};     ///< Hugging Face's name of the split: train, test, ...
   std::string data_dir{};  ///< hf_kwargs.data_dir: a folder below `name`, or in place of a format
   std::map<std::string, std::vector<std::string>>
@@ -30,5 +31,9 @@ struct file_names {
 
 /// The files, in order. Errors: no split, a split or file that does not exist, a name of the Hub.
 [[nodiscard]] std::vector<std::filesystem::path> find_files(file_names const& names);
+
+/// The splits that find_files finds in a folder, in the order of their names; `names.split` and
+/// `names.data_files` play no part. Errors: no data, no such subset.
+[[nodiscard]] std::vector<std::string> split_names(file_names const& names);
 
 }  // namespace mpt::finetune

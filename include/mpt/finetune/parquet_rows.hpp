@@ -5,12 +5,16 @@
 // that needs the column refuses it. Memory: a batch of rows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <arrow/api.h>
 #include <parquet/arrow/reader.h>
@@ -79,25 +83,36 @@ inline void require_arrow(arrow::Status const& status, std::filesystem::path con
   parallel::require(status.ok(), file.native(), ": not read as Parquet: ", status.message());
 }
 
+[[nodiscard]] inline std::shared_ptr<arrow::RecordBatchReader> batches_of(
+    arrow::Result<std::unique_ptr<arrow::RecordBatchReader>> opened,
+    std::filesystem::path const& file) {
+  require_arrow(opened.status(), file);
+  return std::move(opened).ValueOrDie();
+}
+
 }  // namespace detail
 
-/// Calls `consume` with the rows of a Parquet file; locations are "file, row 3", from 1. Errors:
-/// Arrow's messages for a damaged file; exceptions of `consume`.
-inline void read_parquet_rows(std::filesystem::path const& file, row_consumer const& consume) {
-  parquet::arrow::FileReaderBuilder builder;
-  std::unique_ptr<parquet::arrow::FileReader> reader;
-  std::shared_ptr<arrow::RecordBatchReader> batches;
+/// Opens a Parquet file. Errors: Arrow's messages for a damaged one.
+[[nodiscard]] inline std::unique_ptr<parquet::arrow::FileReader> open_parquet(
+    std::filesystem::path const& file) {
   try {  // a damaged header may come as an exception
+    parquet::arrow::FileReaderBuilder builder;
+    std::unique_ptr<parquet::arrow::FileReader> reader;
     detail::require_arrow(builder.OpenFile(file.native()), file);
     detail::require_arrow(builder.Build(&reader), file);
-    auto opened = reader->GetRecordBatchReader();
-    detail::require_arrow(opened.status(), file);
-    batches = std::move(opened).ValueOrDie();
+    return reader;
   } catch (parallel::error const&) {
     throw;
   } catch (std::exception const& problem) {
     parallel::fail(file.native(), ": not read as Parquet: ", problem.what());
   }
+}
+
+/// Calls `consume` with the rows of a Parquet file; locations are "file, row 3", from 1. Errors:
+/// Arrow's messages for a damaged file; exceptions of `consume`.
+inline void read_parquet_rows(std::filesystem::path const& file, row_consumer const& consume) {
+  auto const reader = open_parquet(file);
+  auto const batches = detail::batches_of(reader->GetRecordBatchReader(), file);
   std::uint64_t number = 0;
   for (std::shared_ptr<arrow::RecordBatch> batch;;) {
     detail::require_arrow(batches->ReadNext(&batch), file);
@@ -112,5 +127,48 @@ inline void read_parquet_rows(std::filesystem::path const& file, row_consumer co
     }
   }
 }
+
+/// Reads the column "text" of a Parquet file, row by row. Errors: no such column; a row without a
+/// text; Arrow's messages for a damaged file.
+class parquet_texts {
+ public:
+  explicit parquet_texts(std::filesystem::path file)
+      : file_(std::move(file)), reader_(open_parquet(file_)) {
+    auto const& schema = *reader_->parquet_reader()->metadata()->schema();
+    std::string names;
+    for (int i = 0; i < schema.num_columns(); ++i)
+      names += (i == 0 ? "" : ", ") + schema.Column(i)->path()->ToDotString();
+    int const column = schema.ColumnIndex("text");
+    parallel::require(column >= 0, file_.native(), ": has no column \"text\"; its columns are ",
+                      names);
+    std::vector<int> groups(static_cast<std::size_t>(reader_->num_row_groups()));
+    std::iota(groups.begin(), groups.end(), 0);
+    batches_ = detail::batches_of(reader_->GetRecordBatchReader(groups, {column}), file_);
+  }
+
+  /// Stores the next text in `out`; returns false at the end.
+  [[nodiscard]] bool next(std::string& out) {
+    while (batch_ == nullptr || row_ == batch_->num_rows()) {
+      detail::require_arrow(batches_->ReadNext(&batch_), file_);
+      if (batch_ == nullptr) return false;
+      detail::require_arrow(batch_->ValidateFull(), file_);
+      row_ = 0;
+    }
+    auto const location = parallel::concat(file_.native(), ", row ", ++number_);
+    auto const text = detail::parquet_value(*batch_->column(0), row_++, location);
+    parallel::require(text.is_string(), location, ": \"text\" is of type ", text.type_name(),
+                      ", expected a string");
+    out = text.get<std::string>();
+    return true;
+  }
+
+ private:
+  std::filesystem::path file_;
+  std::unique_ptr<parquet::arrow::FileReader> reader_;
+  std::shared_ptr<arrow::RecordBatchReader> batches_;
+  std::shared_ptr<arrow::RecordBatch> batch_;
+  std::int64_t row_ = 0;      // of batch_
+  std::uint64_t number_ = 0;  // of the row in the file, from 1
+};
 
 }  // namespace mpt::finetune

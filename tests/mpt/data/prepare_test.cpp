@@ -192,6 +192,69 @@ TEST_CASE("prepare: held-out documents and the rest are complete at any batch si
   CHECK(contains(message_of([&] { (void)run(options); }), "hold_out_every is 1"));
 }
 
+TEST_CASE("prepare: max_samples ends the set, and inputs after the last needed one are not got") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  auto const all = run(options).total;
+  mpt::data::token_dataset const whole(folder / "out", {.sequence_length = 16});
+  std::vector<std::size_t> got;
+  std::vector<std::filesystem::path> const sources = options.inputs;
+  options.late = {.identities = {"a", "b", "c"}, .bytes = {900, 500, 500}};
+  for (std::size_t i = 0; i < 3; ++i)
+    options.inputs[i] = folder / ("late/" + sources[i].filename().native());
+  options.late->get = [&](std::size_t input) {
+    got.push_back(input);
+    data_test::put_file(options.inputs[input], data_test::get_file(sources[input]));
+  };
+  options.workers = 3;
+  std::vector<std::int32_t> sample(16), expected(16);
+  for (auto const& [count, inputs] :
+       {std::pair(std::uint64_t{1}, std::size_t{1}), std::pair(all.samples / 2, std::size_t{2}),
+        std::pair(all.samples, std::size_t{3}), std::pair(all.samples + 9, std::size_t{3})}) {
+    got.clear();
+    options.max_samples = count;
+    options.out_root = folder / std::to_string(count);
+    CHECK(run(options).total.samples == std::min(count, all.samples));
+    CHECK(got.size() == inputs);
+    CHECK(std::is_sorted(got.begin(), got.end()));
+    mpt::data::token_dataset const part(options.out_root, {.sequence_length = 16});
+    REQUIRE(part.size() == std::min(count, all.samples));
+    for (std::uint64_t i = 0; i < part.size(); ++i) {
+      part.sample(i, sample);
+      whole.sample(i, expected);
+      CHECK(sample == expected);
+    }
+  }
+  got.clear();
+  CHECK(run(options).status == prepare_status::already_complete);
+  CHECK(got.empty());
+  options.max_samples.reset();
+  CHECK(contains(message_of([&] { (void)run(options); }), "max_samples: was"));
+}
+
+TEST_CASE("prepare: an input that does not come leaves a set that a later run completes") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  options.max_samples = run(options).total.samples - 1;
+  std::vector<std::size_t> got;
+  options.late = {.identities = {"a", "b", "c"}, .bytes = {900, 500, 500}};
+  options.late->get = [&](std::size_t input) { got.push_back(input); };
+  auto const expected = expected_for(options, folder / "expected");
+  options.out_root = folder / "stopped";
+  options.late->get = [&](std::size_t input) {
+    if (input == 2) throw stop{};
+  };
+  CHECK_THROWS_AS((void)run(options), stop);
+  CHECK_FALSE(std::filesystem::exists(options.out_root / "index.json"));
+  got.clear();
+  options.late->get = [&](std::size_t input) { got.push_back(input); };
+  CHECK(run(options).status == prepare_status::resumed);
+  CHECK(get_folder(options.out_root) == expected);
+  CHECK(got == std::vector<std::size_t>{1, 2});
+}
+
 TEST_CASE("prepare: a split is written to its own sub-folder") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;

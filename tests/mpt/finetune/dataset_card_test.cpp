@@ -83,7 +83,7 @@ TEST_CASE("dataset card: a header without usable files is an error with advice")
                   "b.jsonl\n"))
             .error() ==
         "README.md: has the configurations one, two, none of which is the default; name the files "
-        "of one with hf_kwargs.data_files");
+        "of one with hf_kwargs.data_files, or one for prepare with --data_subset");
   CHECK(tree(card("- config_name: x\n  data_files: no.jsonl\n")).error() ==
         "no.jsonl: not a file; README.md names it");
   CHECK(tree(card("- config_name: x\n  data_files: no*.jsonl\n")).error() ==
@@ -94,4 +94,30 @@ TEST_CASE("dataset card: a header without usable files is an error with advice")
         "README.md:6:5: expected {split: NAME, path: PATH} in data_files");
   CHECK(tree("---\nconfigs: x\n---\n").error() ==
         "README.md:2:10: configs: expected a list of mappings, found 'x'");
+}
+
+TEST_CASE("dataset card: a subset's files and splits are those of the configuration of its name") {
+  using namespace dataset_card_test;
+  tree const set(
+      card("- config_name: en\n  data_files:\n  - split: train\n    path: sub/*\n"
+           "  - split: validation\n    path: c.jsonl\n"
+           "- config_name: two\n  data_dir: two\n"));
+  auto const request = [&](std::string const& subset, std::string const& split) {
+    return mpt::finetune::file_names{
+        .name = set.folder.path().native(), .subset = subset, .split = split};
+  };
+  CHECK(mpt::finetune::find_files(request("en", "train")) ==
+        std::vector{set.folder / "sub/d.jsonl", set.folder / "sub/e.jsonl"});
+  CHECK(mpt::finetune::split_names(request("en", "")) == names{"train", "validation"});
+  CHECK(mpt::finetune::split_names(request("two", "")) == names{"test"});
+  CHECK(data_test::message_of([&] { (void)mpt::finetune::split_names(request("de", "")); }) ==
+        (set.folder / "README.md").native() + ": has no subset \"de\"; it has en, two");
+  tree const unnamed("# No header\n");
+  auto const split_names = [&](std::string const& subset) {
+    return mpt::finetune::split_names({.name = unnamed.folder.path().native(), .subset = subset});
+  };
+  CHECK(split_names("default") == split_names(""));
+  CHECK(data_test::message_of([&] { (void)split_names("en"); }) ==
+        unnamed.folder.path().native() +
+            ": has no subset \"en\"; its README.md names none, so leave the subset out");
 }

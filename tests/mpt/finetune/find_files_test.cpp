@@ -115,3 +115,13 @@ TEST_CASE("find_files: missing files are an error that lists the existing ones o
   CHECK(tree_files.error({.name = set_folder + "/", .split = "dev"}) ==
         "F/s: has no split \"dev\"; it has test, train (4 files; the first is sub/b1.csv)");
 }
+
+TEST_CASE("find_files: the splits of a folder are those that its files name") {
+  using namespace find_files_test;
+  tree const tree_files;
+  CHECK(mpt::finetune::split_names({.name = (tree_files.folder / "s").native()}) ==
+        names{"test", "train"});
+  CHECK(data_test::message_of([&] {
+          (void)mpt::finetune::split_names({.name = (tree_files.folder / "none").native()});
+        }).find("none: cannot be listed") != std::string::npos);
+}

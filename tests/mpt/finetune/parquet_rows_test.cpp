@@ -75,3 +75,37 @@ TEST_CASE("Parquet: a damaged or truncated file is an error, and so is a build w
       }),
       "b.parquet: Parquet is read where Arrow's C++ library was found when this was built"));
 }
+
+TEST_CASE("Parquet: the column of texts is read over all row groups, and other columns are not") {
+  using namespace parquet_rows_test;
+  data_test::scratch_folder const folder;
+  auto const meta = arrow::struct_({arrow::field("text", arrow::utf8())});
+  write(folder / "a.parquet",
+        arrow::struct_({arrow::field("meta", meta), arrow::field("text", arrow::large_utf8())}),
+        R"([{"meta": {"text": "no"}, "text": "a"}, {"meta": null, "text": ""},
+            {"meta": null, "text": "p\u00e9"}])");
+  std::vector<std::string> texts;
+  mpt::finetune::parquet_texts source(folder / "a.parquet");
+  for (std::string text; source.next(text);) texts.push_back(text);
+  CHECK(texts == std::vector<std::string>{"a", "", "p\xc3\xa9"});
+  std::string text;
+  CHECK_FALSE(source.next(text));
+}
+
+TEST_CASE("Parquet: a file without texts is an error that names its columns or the row") {
+  using namespace parquet_rows_test;
+  data_test::scratch_folder const folder;
+  write(folder / "a.parquet", arrow::struct_({arrow::field("content", arrow::utf8())}),
+        R"([{"content": "a"}])");
+  CHECK(data_test::message_of([&] {
+          mpt::finetune::parquet_texts const source(folder / "a.parquet");
+        }).ends_with("a.parquet: has no column \"text\"; its columns are content"));
+  write(folder / "b.parquet", arrow::struct_({arrow::field("text", arrow::utf8())}),
+        R"([{"text": "a"}, {"text": null}])");
+  mpt::finetune::parquet_texts source(folder / "b.parquet");
+  std::string text;
+  CHECK(source.next(text));
+  CHECK(data_test::message_of([&] {
+          (void)source.next(text);
+        }).ends_with("b.parquet, row 2: \"text\" is of type null, expected a string"));
+}
