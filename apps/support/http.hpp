@@ -13,4 +13,8 @@ namespace apps {
 /// without the library.
 [[nodiscard]] mpt::net::network network();
 
+/// The same with attempts and waits of the caller's; waits are said if `says_waits`.
+[[nodiscard]] mpt::net::network network_with(mpt::net::retry_policy const& policy,
+                                             mpt::net::http_client::sleeper sleep, bool says_waits);
+
 }  // namespace apps

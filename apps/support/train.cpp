@@ -46,6 +46,7 @@
 #include "support/launch_environment.hpp"
 #include "support/launcher.hpp"
 #include "support/process.hpp"
+#include "support/remote_sets.hpp"
 #include "support/run_inputs.hpp"
 #include "support/same_start.hpp"
 #include "support/stop_signal.hpp"
@@ -401,7 +402,10 @@ int train_program(int argc, char** argv, std::string const& description,
     bool const reads_data =
         !config.print_plan &&
         (!config.dry_run || needs_data_for_duration(config) || needs_data_for_packing(config));
-    if (reads_data) apps::fetch_named_sets(config);
+    if (reads_data) {
+      apps::fetch_named_sets(config);
+      apps::open_remote_sets(config);
+    }
     auto const open_trackers = config.dry_run || config.print_plan
                                    ? mpt::tracker_opener()
                                    : trackers_of(config, is_primary());

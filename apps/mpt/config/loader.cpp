@@ -5,6 +5,8 @@
 #include <utility>
 
 #include <mpt/config/model.hpp>
+#include <mpt/net/remote_folder.hpp>
+#include <mpt/yaml/bytes.hpp>
 
 namespace mpt {
 namespace {
@@ -44,22 +46,75 @@ bool is_remote(std::string_view path) {
   return true;
 }
 
-stream_config read_stream(config_reader& data, std::string name, std::string split) {
-  stream_config out{.name = std::move(name)};
-  out.remote = data.get<std::string>("remote", "");
-  out.local = out.remote.empty() ? data.required<std::string>("local")
-                                 : data.get<std::string>("local", out.remote);
-  for (std::string_view const key : {"local", "remote"}) {
-    auto const& path = key == "local" ? out.local : out.remote;
-    data.check(key, !is_remote(path), "expected a folder on this machine, found '", printable(path),
-               "'; nothing is downloaded: mount it and give the path, or copy the set to a folder, "
-               "give that as local and leave remote blank");
+namespace {
+
+constexpr std::string_view no_download = "nothing is downloaded";
+
+/// Reads how often and how long downloads are tried.
+void read_attempts(config_reader& data, stream_config& out) {
+  out.download_retry = data.get<std::int64_t>("download_retry", out.download_retry);
+  data.check("download_retry", out.download_retry >= 0 && out.download_retry <= 1000,
+             "must be from 0 to 1000, found ", out.download_retry);
+  out.download_timeout = data.get<double>("download_timeout", out.download_timeout);
+  data.check("download_timeout", out.download_timeout >= 1 && out.download_timeout <= 86400,
+             "must be from 1 to 86400 seconds, found ", out.download_timeout);
+}
+
+/// Reads or reports the keys of downloads that a stream has of its own.
+void read_download_keys(config_reader& data, bool is_downloaded, stream_config& out) {
+  auto given = out;
+  read_attempts(data, given);
+  if (is_downloaded) {
+    out = std::move(given);
+    data.refuse_unsupported("keep_zip", "what is downloaded is kept decompressed", {"false"});
+  } else {
+    stream_config const without_keys;
+    out.download_retry = without_keys.download_retry;
+    out.download_timeout = without_keys.download_timeout;
+    data.report_all_without_effect({"download_retry", "download_timeout"}, no_download);
+    data.accept_without_effect("keep_zip", no_download);
   }
+  data.accept_without_effect("validate_hash", "what an index has checksums of is always checked");
+}
+
+/// Reads the keys of downloads that all streams of a loader share.
+void read_cache_keys(config_reader& dataset, loader_config& loader) {
+  auto const limit = dataset.get<std::string>("cache_limit", "");
+  auto const bytes = parse_bytes(limit);
+  dataset.check("cache_limit", limit.empty() || bytes,
+                "expected a size such as 10gb or 500000000, found '", printable(limit), "'");
+  auto const samples = dataset.optional<std::int64_t>("predownload");
+  dataset.check("predownload", samples.value_or(1) > 0, "must be above 0, found ",
+                samples.value_or(1));
+  if (std::ranges::any_of(loader.streams,
+                          [](auto const& stream) { return is_remote(stream.remote); })) {
+    if (!limit.empty()) loader.cache_limit = bytes;
+    loader.predownload = samples;
+  } else {
+    dataset.report_all_without_effect({"cache_limit", "predownload"}, no_download);
+  }
+}
+
+}  // namespace
+
+stream_config read_stream(config_reader& data, stream_config defaults) {
+  auto out = std::move(defaults);
+  out.remote = data.get<std::string>("remote", "");
+  bool const is_downloaded = is_remote(out.remote);
+  data.check("remote", !is_downloaded || net::is_downloadable(out.remote),
+             "expected a folder on this machine, or an address of http, https or s3, found '",
+             printable(out.remote), "'");
+  out.local = out.remote.empty() || is_downloaded ? data.required<std::string>("local")
+                                                  : data.get<std::string>("local", out.remote);
+  data.check("local", !is_remote(out.local), "expected a folder on this machine, found '",
+             printable(out.local),
+             "'; give the address as remote, and as local the folder that its shards come into");
   data.check("local", !out.local.empty(), "expected a folder on this machine, found ''");
-  out.split = data.get<std::string>("split", std::move(split));
+  out.split = data.get<std::string>("split", std::move(out.split));
   data.check("split",
              out.split.find('/') == std::string::npos && out.split != ".." && out.split != ".",
              "expected the name of a subfolder, found '", printable(out.split), "'");
+  read_download_keys(data, is_downloaded, out);
   return out;
 }
 
@@ -70,11 +125,13 @@ std::vector<stream_config> read_streams(config_reader& data, bool finetuning) {
   for (std::string_view const key : {"local", "remote"})
     data.check(key, data.get<std::string>(key, "").empty(),
                "stands beside streams; give the folder of each stream there");
-  auto const split = data.get<std::string>("split", "");
+  stream_config defaults{.split = data.get<std::string>("split", "")};
+  read_attempts(data, defaults);
   auto streams = data.section("streams");
   for (auto const& member : node->keys) {
     auto stream = streams.section(member.name);
-    out.push_back(read_stream(stream, member.name, split));
+    defaults.name = member.name;
+    out.push_back(read_stream(stream, defaults));
     if (finetuning) {
       constexpr std::string_view advice = "every example comes once an epoch: leave it out";
       for (std::string_view const key : {"proportion", "repeat"})
@@ -88,13 +145,12 @@ std::vector<stream_config> read_streams(config_reader& data, bool finetuning) {
       stream.check("choose", *choose >= 0, "must not be negative, found ", *choose);
       weight.choose = static_cast<std::uint64_t>(*choose);
     }
-    for (std::string_view const ignored : {"download_retry", "download_timeout", "keep_zip"})
-      stream.accept_without_effect(ignored, "nothing is downloaded");
-    stream.accept_without_effect("validate_hash",
-                                 "what an index has checksums of is always checked");
     stream.finish();
   }
   streams.finish();
+  bool const is_downloaded =
+      std::ranges::any_of(out, [](auto const& stream) { return is_remote(stream.remote); });
+  read_download_keys(data, is_downloaded, defaults);
   return out;
 }
 
@@ -131,11 +187,15 @@ bool read_sources(config_reader& dataset, bool finetuning, bool has_hf_name,
       "hf_name",
       !(has_hf_name && (has_streams || dataset.has_key("local") || dataset.has_key("remote"))),
       "stands beside local, remote or streams; the data are one or the other");
-  if (!has_streams && !has_hf_name) loader.streams.push_back(read_stream(dataset, "", ""));
-  if (has_hf_name)
+  if (!has_streams && !has_hf_name) loader.streams.push_back(read_stream(dataset, {}));
+  if (has_hf_name) {
     for (std::string_view const key : {"local", "remote"}) static_cast<void>(dataset.raw(key));
-  else if (finetuning)
+    stream_config no_stream;
+    read_download_keys(dataset, false, no_stream);
+  } else if (finetuning) {
     dataset.report_without_effect("hf_kwargs", "belongs to hf_name");
+  }
+  read_cache_keys(dataset, loader);
   if (finetuning) {
     dataset.refuse_unsupported("epoch_size", "an epoch is every example once: leave it out");
     for (std::string_view const key : {"shuffle_algo", "shuffle_block_size"})
@@ -192,11 +252,6 @@ void read_remaining_dataset_keys(config_reader& dataset, bool mixes_streams) {
   for (std::string_view const key :
        {"num_canonical_nodes", "partition_algo", "sampling_granularity", "batch_size"})
     dataset.accept_without_effect(key, "the order is our own and the same for any number of ranks");
-  dataset.accept_without_effect("validate_hash",
-                                "what an index has checksums of is always checked");
-  for (std::string_view const key :
-       {"download_retry", "download_timeout", "predownload", "cache_limit", "keep_zip"})
-    dataset.accept_without_effect(key, "nothing is downloaded");
   dataset.accept_without_effect("allow_unsafe_types", "pickled samples are never read");
 }
 

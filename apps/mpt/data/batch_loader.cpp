@@ -1,6 +1,7 @@
 #include <mpt/data/batch_loader.hpp>
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -33,6 +34,7 @@ batch_loader::batch_loader(token_streams streams, batch_loader_options const& op
   reading_ = next_;
   order_.emplace(streams_.order(options_.order, reading_.epoch));
   streams_.reserve_cache(*order_, options_.max_cache_bytes);
+  streams_.require_room(*order_, batches_in_flight() * options_.global_batch_size);
   reader_ = std::jthread([this](std::stop_token const& stop) { read_ahead(stop); });
 }
 
@@ -73,7 +75,36 @@ loader_position batch_loader::advanced(loader_position position, std::uint64_t r
   return position;
 }
 
-token_batch batch_loader::load(loader_position position) const {
+void batch_loader::expect_shards(loader_position position) {
+  auto const rows = std::max<std::uint64_t>(1, options_.last_row - options_.first_row);
+  auto const ahead = options_.predownload == 0 ? 8 : (options_.predownload + rows - 1) / rows;
+  if (!forecast_.end) {
+    forecast_.end = position;
+  } else if (++forecast_.read_batches > batches_in_flight()) {  // which other ranks may still read
+    forecast_.batches.pop_front();
+    --forecast_.read_batches;
+  }
+  auto& end = *forecast_.end;
+  while (forecast_.batches.size() <= forecast_.read_batches + ahead &&
+         end.sample_in_epoch < size_) {
+    if (!forecast_.order || forecast_.epoch != end.epoch)
+      forecast_.order.emplace(streams_.order(options_.order, forecast_.epoch = end.epoch));
+    auto const count = std::min(options_.global_batch_size, size_ - end.sample_in_epoch);
+    std::vector<sample_location> samples;
+    for (std::uint64_t i = 0; i < count; ++i)
+      samples.push_back((*forecast_.order)(end.sample_in_epoch + i));
+    forecast_.batches.push_back(streams_.shards_of(samples));
+    end = advanced(end, count);
+  }
+  std::vector<shard_location> shards;
+  std::set<std::pair<std::size_t, std::size_t>> found;
+  for (auto const& batch : forecast_.batches)
+    for (auto const& location : batch)
+      if (found.emplace(location.set, location.shard).second) shards.push_back(location);
+  streams_.remote_cache()->expect(std::move(shards));
+}
+
+token_batch batch_loader::load(loader_position position) {
   token_batch out;
   out.position = position;
   out.sequence_length = streams_.sequence_length();
@@ -82,12 +113,17 @@ token_batch batch_loader::load(loader_position position) const {
   auto const first = std::min(options_.first_row, last);
   out.rows = last - first;
   out.ids.resize(out.rows * out.sequence_length);
-  for (std::uint64_t row = 0; row < out.rows; ++row) {
-    auto const location = (*order_)(position.sample_in_epoch + first + row);
-    streams_.set(location.stream)
-        .sample(location.sample,
-                std::span(out.ids).subspan(row * out.sequence_length, out.sequence_length));
+  std::vector<sample_location> samples;
+  for (std::uint64_t row = 0; row < out.rows; ++row)
+    samples.push_back((*order_)(position.sample_in_epoch + first + row));
+  if (streams_.remote_cache() != nullptr) {
+    expect_shards(position);
+    streams_.close_others(samples);
   }
+  for (std::uint64_t row = 0; row < out.rows; ++row)
+    streams_.set(samples[row].stream)
+        .sample(samples[row].sample,
+                std::span(out.ids).subspan(row * out.sequence_length, out.sequence_length));
   return out;
 }
 

@@ -27,6 +27,10 @@ mds_reader::mds_reader(std::filesystem::path folder, mds_reader_options options)
                     "that holds index.json, or let prepare finish");
   constexpr std::uint64_t max_index_bytes = std::uint64_t{1} << 30;
   shards_ = parse_mds_index(parallel::read_text_file(index, max_index_bytes), index.native());
+  if (options_.remote.cache != nullptr) {
+    options_.cache_shards = 1;
+    for (auto& shard : shards_) shard.zip.reset();  // the cache decompresses
+  }
   ends_.reserve(shards_.size());
   is_checked_.resize(shards_.size());
   std::uint64_t total = 0;
@@ -36,9 +40,23 @@ mds_reader::mds_reader(std::filesystem::path folder, mds_reader_options options)
 mds_sample mds_reader::sample(std::uint64_t index) const {
   parallel::require(index < size(), folder_.native(), ": there is no sample ", index,
                     ", since the set has ", size(), " samples");
-  auto const shard =
-      static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin());
+  auto const shard = shard_of(index);
   return open(shard)->sample(index - (ends_[shard] - shards_[shard].samples));
+}
+
+std::size_t mds_reader::shard_of(std::uint64_t index) const {
+  return static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), index) -
+                                  ends_.begin());
+}
+
+void mds_reader::close_others(std::span<std::size_t const> shards) const {
+  if (options_.remote.cache == nullptr) return;
+  std::scoped_lock const lock(mutex_);
+  options_.cache_shards = std::max<std::size_t>(1, shards.size());
+  std::vector<std::size_t> closed;
+  for (auto const shard : recently_used_)
+    if (std::ranges::find(shards, shard) == shards.end()) closed.push_back(shard);
+  for (auto const shard : closed) forget(shard);
 }
 
 void mds_reader::grow_cache(std::uint64_t bytes, std::size_t shards) const {
@@ -76,7 +94,7 @@ mds_reader::shard_pointer mds_reader::open(std::size_t shard) const {
   bool const check_hashes = !is_checked_[shard];
   lock.unlock();
   try {
-    auto file = std::make_shared<mds_shard_file const>(folder_, shards_[shard], check_hashes);
+    auto file = open_file(shard, check_hashes);
     promise.set_value(file);
     lock.lock();
     is_checked_[shard] = true;
@@ -92,6 +110,20 @@ mds_reader::shard_pointer mds_reader::open(std::size_t shard) const {
     forget(shard);
     throw;
   }
+}
+
+mds_reader::shard_pointer mds_reader::open_file(std::size_t shard, bool check_hashes) const {
+  auto const& remote = options_.remote;
+  if (remote.cache == nullptr)
+    return std::make_shared<mds_shard_file const>(folder_, shards_[shard], check_hashes);
+  struct held_file {
+    std::shared_ptr<void const> lease;
+    mds_shard_file file;
+  };
+  auto lease = remote.cache->hold({remote.set, shard});  // the cache has checked the file
+  auto held = std::make_shared<held_file>(
+      held_file{std::move(lease), mds_shard_file(folder_, shards_[shard], false)});
+  return {held, &held->file};
 }
 
 void mds_reader::forget(std::size_t shard) const {

@@ -9,7 +9,8 @@ token_dataset::token_dataset(std::filesystem::path folder, token_dataset_options
     : options_(std::move(options)),
       reader_(std::move(folder), {.split = options_.split,
                                   .cache_bytes = options_.cache_bytes,
-                                  .cache_shards = std::min<std::size_t>(64, max_open_shards())}) {
+                                  .cache_shards = std::min<std::size_t>(64, max_open_shards()),
+                                  .remote = options_.remote}) {
   parallel::require(options_.sequence_length > 0, "the sequence length must be positive");
   for (auto const& shard : reader_.shards()) {
     shard_samples_.push_back(shard.samples);

@@ -35,8 +35,10 @@ std::vector<example> read_examples(finetuning_source const& source, tokenizer co
   for (auto const& file : source.files) read_rows(file, add_row, source.parquet);
   auto ids = source.ids;
   ids.max_ids = source.max_seq_len;
-  for (auto const& folder : source.folders) {
-    data::mds_reader const set(folder);
+  for (std::size_t k = 0; k < source.folders.size(); ++k) {
+    data::mds_reader const set(
+        source.folders[k],
+        {.remote = k < source.remotes.size() ? source.remotes[k] : data::cached_set()});
     for (std::uint64_t i = 0; i < set.size(); ++i) {
       auto const sample = set.sample(i);
       if (auto const turns = turns_of(sample, ids))

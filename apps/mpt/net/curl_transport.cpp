@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include <mpt/net/aws_signature.hpp>
+#include <mpt/net/openssl_digest.hpp>
 #include <mpt/net/url.hpp>
 
 namespace mpt::net {
@@ -101,13 +104,6 @@ void add_header(std::unique_ptr<curl_slist, list_deleter>& list, std::string con
   if (longer == nullptr) throw std::bad_alloc();
   static_cast<void>(list.release());
   list.reset(longer);
-}
-
-void sign(CURL* handle, aws_key const& key, std::unique_ptr<curl_slist, list_deleter>& headers) {
-  set(handle, CURLOPT_AWS_SIGV4, ("aws:amz:" + key.region + ":s3").c_str());
-  set(handle, CURLOPT_USERNAME, key.access_key.c_str());
-  set(handle, CURLOPT_PASSWORD, key.secret_key.c_str());
-  if (!key.session_token.empty()) add_header(headers, "x-amz-security-token: " + key.session_token);
 }
 
 int look_for_cancellation(void* is_cancelled, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
@@ -207,7 +203,10 @@ class connection {
       add_header(headers, value.empty() ? name + ";" : name + ": " + value);
     if (!request.bearer_token.empty())
       add_header(headers, "Authorization: Bearer " + request.bearer_token);
-    if (request.signing_key) sign(handle, *request.signing_key, headers);
+    if (request.signing_key)
+      for (auto const& [name, value] : aws_signature(
+               request, *request.signing_key, std::chrono::system_clock::now(), openssl_digest))
+        add_header(headers, name + ": " + value);
     add_header(headers, "Expect:");  // a body goes without waiting for leave
     set(handle, CURLOPT_URL, parse_url(request.url).text().c_str());
     set(handle, CURLOPT_PATH_AS_IS, 1L);

@@ -57,10 +57,12 @@ void split_authority(std::string_view authority, url& out) {
 
 }  // namespace
 
-std::string url::text() const {
+std::string url::authority() const {
   bool const is_default_port = port == (scheme == "https" ? "443" : "80");
-  return scheme + "://" + host + (is_default_port ? "" : ":" + port) + path + query;
+  return host + (is_default_port ? "" : ":" + port);
 }
+
+std::string url::text() const { return scheme + "://" + authority() + path + query; }
 
 std::string url::displayed() const {
   auto without_query = *this;

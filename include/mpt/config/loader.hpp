@@ -5,11 +5,14 @@
 // order is ParallelLM's and the same for any number of ranks (data/mixture_order.hpp). shuffle_algo
 // only sets the reach of the shuffle: naive mixes the whole epoch, py1s and py2s mix as many
 // samples as the largest shard holds, and the others mix shuffle_block_size samples (by default
-// four of the largest shards). Settings of streaming's partition, worker processes and downloads
-// are without effect. `remote` is read from a mounted folder; addresses are refused.
+// four of the largest shards). Settings of streaming's partition and worker processes are without
+// effect, and those of downloads where nothing is downloaded. `remote` is a mounted folder, which
+// is read in place, or an address (http, https, s3), whose shards come into `local`
+// (data/shard_cache.hpp).
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,15 +22,21 @@
 #include <mpt/data/stream_weights.hpp>
 #include <mpt/yaml/reader.hpp>
 
+namespace mpt::data {
+class shard_cache;
+}  // namespace mpt::data
+
 namespace mpt {
 
 /// One MDS set.
 struct stream_config {
   std::string name{};    ///< "" for the only stream of a loader
   std::string local{};   ///< the folder of the set
-  std::string remote{};  ///< folder that is read when `local` holds no set; or ""
+  std::string remote{};  ///< folder or address that is read when `local` holds no set; or ""
   std::string split{};   ///< subfolder of `local` or `remote`, or ""
   data::stream_weight weight{};
+  std::int64_t download_retry = 5;  ///< attempts at a file after the first
+  double download_timeout = 60;     ///< seconds in which a connection brings no byte
   friend bool operator==(stream_config const&, stream_config const&) = default;
 };
 
@@ -40,6 +49,9 @@ struct loader_config {
   std::vector<stream_config> streams;           ///< at least one, unless finetuning has other data
   std::optional<finetuning_config> finetuning;  ///< none: text
   std::optional<std::uint64_t> epoch_size;      ///< samples; none: as the streams' weights say
+  std::optional<std::uint64_t> cache_limit;     ///< bytes of remote shards on this machine's disk
+  std::optional<std::int64_t> predownload;      ///< samples of a rank; none: of eight batches
+  std::shared_ptr<data::shard_cache> cache{};   ///< of remote streams; open_shard_cache makes it
   bool shuffle = false;
   shuffle_reach reach = shuffle_reach::block;
   std::uint64_t shuffle_seed = 9176;
@@ -65,8 +77,9 @@ struct loader_defaults {
       true;  ///< whether an incomplete last batch is dropped; the key drop_last cannot change it
 };
 
-/// Reads the folders of a set from `dataset` or one of its streams; `split` is the default.
-[[nodiscard]] stream_config read_stream(config_reader& data, std::string name, std::string split);
+/// Reads the folders of a set from `dataset` or one of its streams, and how it is downloaded;
+/// `defaults` has the values of keys that are absent, and the name.
+[[nodiscard]] stream_config read_stream(config_reader& data, stream_config defaults);
 
 /// Reads `dataset.streams`, a mapping from names to sets with weights.
 [[nodiscard]] std::vector<stream_config> read_streams(config_reader& data, bool finetuning);

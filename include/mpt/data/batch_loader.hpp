@@ -44,6 +44,8 @@ struct batch_loader_options {
   std::uint64_t epoch_batches = 0;  ///< training: length of an epoch in batches; 0: the whole set
   std::size_t prefetch = 2;         ///< batches read ahead, at least 1
   std::uint64_t max_cache_bytes = std::uint64_t{1} << 32;  ///< for the shards of a shuffle block
+  /// Of remote sets, samples of this rank whose shards are downloaded ahead; 0: of eight batches.
+  std::uint64_t predownload = 0;
 };
 
 /// One rank's share of one global batch.
@@ -56,6 +58,15 @@ struct token_batch {
 
   /// ids as [B, S].
   [[nodiscard]] parallel::matrix_view<std::int32_t const> view() const;
+};
+
+/// The shards in a cache of remote sets that batches around the next one are read from.
+struct shard_forecast {
+  std::deque<std::vector<shard_location>> batches{};
+  std::size_t read_batches = 0;  ///< of those batches, that have been read
+  std::optional<loader_position> end{};
+  std::optional<mixture_order> order{};  ///< of the epoch of `end`
+  std::uint64_t epoch = 0;               ///< of `order`
 };
 
 class batch_loader {
@@ -81,12 +92,18 @@ class batch_loader {
   [[nodiscard]] std::uint64_t batches_per_epoch() const;
 
  private:
+  /// The batches that ranks of a run, which go in step, may read at the same time.
+  [[nodiscard]] std::uint64_t batches_in_flight() const { return options_.prefetch + 2; }
+
   /// In training, moves a position at an incomplete last batch to the start of the next epoch.
   void skip_incomplete_batch(loader_position& position) const;
 
   [[nodiscard]] loader_position advanced(loader_position position, std::uint64_t rows) const;
 
-  [[nodiscard]] token_batch load(loader_position position) const;
+  [[nodiscard]] token_batch load(loader_position position);
+
+  /// Tells the cache of remote sets which shards the batches from `position` on are read from.
+  void expect_shards(loader_position position);
 
   void read_ahead(std::stop_token const& stop);
 
@@ -96,6 +113,7 @@ class batch_loader {
   loader_position next_;     // of the caller
   loader_position reading_;  // of the thread
   std::optional<mixture_order> order_;
+  shard_forecast forecast_;
   std::chrono::steady_clock::duration wait_time_{};
   std::mutex mutex_;
   std::condition_variable_any changed_;

@@ -5,6 +5,7 @@
 // is written, and there is no named shared memory: ranks of one process may share one reader (it is
 // thread-safe), and each process has its own. Two threads that miss the same shard decompress it
 // once. When a shard is first opened, it is compared with the checksums in the index, if any.
+// Shards of a remote set come through a shard_cache, and stay in its folder while they are open.
 #pragma once
 
 #include <sys/resource.h>
@@ -16,11 +17,13 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include <mpt/data/mds_shard_file.hpp>
+#include <mpt/data/shard_cache.hpp>
 
 namespace mpt::data {
 
@@ -28,6 +31,7 @@ struct mds_reader_options {
   std::string split{};                                 ///< sub-folder; empty: the folder itself
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< of open shards; one shard always stays
   std::size_t cache_shards = 64;  ///< open at once (each raw shard is an open file)
+  cached_set remote{};            ///< the set in a cache whose folder this is
 };
 
 /// The result of `mds_reader::verify`.
@@ -58,6 +62,15 @@ class mds_reader {
   /// the lifetime of the reader.
   [[nodiscard]] mds_sample sample(std::uint64_t index) const;
 
+  /// The set in a shard_cache; without a cache for a local set.
+  [[nodiscard]] cached_set const& remote() const { return options_.remote; }
+
+  /// The shard that holds sample `index`.
+  [[nodiscard]] std::size_t shard_of(std::uint64_t index) const;
+
+  /// Of a remote set, closes all shards but `shards`, which may stay open together.
+  void close_others(std::span<std::size_t const> shards) const;
+
   /// Raises the budget of the cache to at least `bytes` and `shards`.
   void grow_cache(std::uint64_t bytes, std::size_t shards) const;
 
@@ -75,6 +88,8 @@ class mds_reader {
   };
 
   [[nodiscard]] shard_pointer open(std::size_t shard) const;
+
+  [[nodiscard]] shard_pointer open_file(std::size_t shard, bool check_hashes) const;
 
   void forget(std::size_t shard) const;
 

@@ -40,6 +40,7 @@ class mixture_order {
   /// Samples of the epoch.
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] std::uint64_t block_size() const { return options_.block_size; }
+  [[nodiscard]] bool is_shuffled() const { return options_.mode != shuffle::none; }
 
   /// The sample at `position` < size() of this epoch.
   [[nodiscard]] sample_location operator()(std::uint64_t position) const;

@@ -28,6 +28,7 @@ struct token_dataset_options {
   mds_type raw_type = mds_type::int64;  ///< the ids' type in a `bytes` column (token_encoding_type)
   std::int64_t vocab_size = 0;          ///< ids must be below it; 0: below 2^31
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< limit for decompressed shards
+  cached_set remote{};                                 ///< as in mds_reader_options
 };
 
 class token_dataset {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,20 @@ class token_streams {
   /// Makes the caches large enough for the shards that shuffled reading alternates between. Throws
   /// if decompressed shards would take more than `max_bytes` of memory.
   void reserve_cache(mixture_order const& order, std::uint64_t max_bytes) const;
+
+  /// The cache of the remote sets; null where all sets are local.
+  [[nodiscard]] std::shared_ptr<shard_cache> remote_cache() const;
+
+  /// Throws where the cache's limit is too small for the shards that `window` samples in a row are
+  /// read from.
+  void require_room(mixture_order const& order, std::uint64_t window) const;
+
+  /// The shards in the cache that hold the samples, each once.
+  [[nodiscard]] std::vector<shard_location> shards_of(
+      std::span<sample_location const> samples) const;
+
+  /// Closes the remote shards that hold none of the samples.
+  void close_others(std::span<sample_location const> samples) const;
 
  private:
   std::vector<std::shared_ptr<token_dataset const>> sets_;

@@ -21,9 +21,10 @@ namespace mpt::finetune {
 struct finetuning_source {
   std::vector<std::filesystem::path> files{};  ///< from find_files
   std::vector<std::filesystem::path>
-      folders{};                ///< MDS sets, which hold index.json, in place of files
-  row_reader parquet{};         ///< reads .parquet files; empty: they are refused
-  preprocessor preprocess{};    ///< empty: columns are used unchanged
+      folders{};                            ///< MDS sets, which hold index.json, in place of files
+  std::vector<data::cached_set> remotes{};  ///< for each folder, its set in a cache
+  row_reader parquet{};                     ///< reads .parquet files; empty: they are refused
+  preprocessor preprocess{};                ///< empty: columns are used unchanged
   template_engine templates{};  ///< runs a tokenizer's own chat template; empty: it is refused
   std::size_t max_seq_len = 2048;
   std::string target_prompts = "none";

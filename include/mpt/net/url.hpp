@@ -17,6 +17,8 @@ struct url {
   [[nodiscard]] bool has_server_of(url const& other) const {
     return scheme == other.scheme && host == other.host && port == other.port;
   }
+  /// "host", or "host:port" where the port is not the scheme's own: the Host header.
+  [[nodiscard]] std::string authority() const;
   /// The address as it is requested.
   [[nodiscard]] std::string text() const;
   /// The address without its query, which may hold a signature.

@@ -78,6 +78,25 @@ TEST_CASE("loader: a blank mlm_probability is accepted") {
   CHECK(report.ignored.empty());
 }
 
+TEST_CASE("loader: a remote set's downloads, whose settings the loader gives its streams") {
+  mpt::config_report report;
+  auto const loader = read(
+      "{dataset: {cache_limit: 10gb, predownload: 64, download_retry: 7, split: train, streams: "
+      "{a: "
+      "{local: a, remote: 's3://b/a'}, b: {local: b, remote: 'https://h/b', download_retry: 1, "
+      "download_timeout: 9.5}, c: {local: c}}}}",
+      report);
+  CHECK(loader.cache_limit == 10'000'000'000U);
+  CHECK(loader.predownload == 64);
+  REQUIRE(loader.streams.size() == 3);
+  CHECK(loader.streams[0].remote == "s3://b/a");
+  CHECK(loader.streams[0].download_retry == 7);
+  CHECK(loader.streams[0].split == "train");
+  CHECK(loader.streams[1].download_retry == 1);
+  CHECK(loader.streams[1].download_timeout == 9.5);
+  CHECK(loader.streams[2] == mpt::stream_config{.name = "c", .local = "c", .split = "train"});
+}
+
 TEST_CASE("is_remote: distinguishes addresses from paths") {
   for (std::string const path : {"s3://b/x", "hf://m", "https://a", "dbfs://x"})
     CHECK(mpt::is_remote(path));
@@ -102,12 +121,16 @@ TEST_CASE("loader: each invalid setting gives one message") {
        "loader with name: finetuning, this one has name: text"},
       {"dataset: {local: 's3://b/c4'}",
        "f.yaml:1:18: train_loader.dataset.local: expected a folder on this machine, found "
-       "'s3://b/c4'; nothing is downloaded: mount it and give the path, or copy the set to a "
-       "folder, give that as local and leave remote blank"},
-      {"dataset: {local: ./c4, remote: 's3://b/c4'}",
-       "f.yaml:1:32: train_loader.dataset.remote: expected a folder on this machine, found "
-       "'s3://b/c4'; nothing is downloaded: mount it and give the path, or copy the set to a "
-       "folder, give that as local and leave remote blank"},
+       "'s3://b/c4'; give the address as remote, and as local the folder that its shards come "
+       "into"},
+      {"dataset: {local: ./c4, remote: 'gs://b/c4'}",
+       "f.yaml:1:32: train_loader.dataset.remote: expected a folder on this machine, or an address "
+       "of http, https or s3, found 'gs://b/c4'"},
+      {"dataset: {remote: 's3://b/c4'}",
+       "f.yaml:1:10: train_loader.dataset.local: missing; it is required"},
+      {"dataset: {local: ./c4, remote: 's3://b/c4', keep_zip: true}",
+       "f.yaml:1:55: train_loader.dataset.keep_zip: 'true' is not yet supported; what is "
+       "downloaded is kept decompressed"},
       {"dataset: {local: ./c4, split: ../x}",
        "f.yaml:1:31: train_loader.dataset.split: expected the name of a subfolder, found '../x'"},
       {"dataset: {local: ./c4, streams: {a: {local: x}}}",

@@ -68,6 +68,7 @@ overrides const writes{"callbacks.generate_callback={prompts: [a], interval: 1ep
 overrides const samples{
     "callbacks.generate_callback={prompts: [a], interval: 1ep, temperature: 1}"};
 overrides const exports{"callbacks.hf_checkpointer={save_folder: x, save_interval: 1ep}"};
+overrides const remote{"train_loader.dataset.remote=s3://bucket/c4"};
 overrides const streams{"train_loader.dataset.local=",
                         "train_loader.dataset.streams={a: {local: a}, b: {local: b}}"};
 overrides const tasks{
@@ -605,7 +606,24 @@ std::vector<row> rows_of_data() {
                            "train_loader.dataset.streams.b.proportion=1"}},
       {changes, "train_loader.dataset.streams.a.repeat=2", "", streams},
       {changes, "train_loader.dataset.streams.a.choose=2", "", streams},
-      {listed, "train_loader.dataset.streams.a.download_retry=5", "nothing is", streams},
+      {changes, "train_loader.dataset.remote=https://h/c4"},
+      {refused, "train_loader.dataset.remote=gs://bucket/c4", "http, https or s3"},
+      {changes, "train_loader.dataset.cache_limit=5gb", "", remote},
+      {refused, "train_loader.dataset.cache_limit=much", "a size such as 10gb", remote},
+      {changes, "train_loader.dataset.predownload=64", "", remote},
+      {refused, "train_loader.dataset.predownload=0", "above 0", remote},
+      {changes, "train_loader.dataset.download_retry=2", "", remote},
+      {refused, "train_loader.dataset.download_retry=-1", "from 0 to 1000", remote},
+      {changes, "train_loader.dataset.download_timeout=5", "", remote},
+      {refused, "train_loader.dataset.download_timeout=0", "from 1 to 86400", remote},
+      {refused, "train_loader.dataset.keep_zip=true", "kept decompressed", remote},
+      {listed, "train_loader.dataset.validate_hash=xxh64", "always checked", remote},
+      {changes, "train_loader.dataset.streams.a.remote=https://h/a", "", streams},
+      {changes, "train_loader.dataset.streams.a.download_retry=2", "",
+       streams + overrides{"train_loader.dataset.streams.a.remote=https://h/a"}},
+      {changes, "train_loader.dataset.download_retry=2", "",
+       streams + overrides{"train_loader.dataset.streams.a.remote=https://h/a"}},
+      {listed, "train_loader.dataset.streams.a.download_retry=2", "nothing is", streams},
       {listed, "train_loader.dataset.streams.a.download_timeout=5", "nothing is", streams},
       {listed, "train_loader.dataset.streams.a.keep_zip=true", "nothing is", streams},
       {listed, "train_loader.dataset.streams.a.validate_hash=xxh64", "always checked", streams},
@@ -640,7 +658,7 @@ std::vector<row> rows_of_data() {
   for (std::string const knob :
        {"num_canonical_nodes=2", "partition_algo=orig", "sampling_granularity=5", "batch_size=5"})
     out.push_back({listed, "train_loader.dataset." + knob, "the order is our own"});
-  for (std::string const knob : {"download_retry=5", "download_timeout=5", "predownload=5",
+  for (std::string const knob : {"download_retry=2", "download_timeout=5", "predownload=5",
                                  "cache_limit=5gb", "keep_zip=true"})
     out.push_back({listed, "train_loader.dataset." + knob, "nothing is downloaded"});
   for (std::string const finetuning_key :

@@ -91,9 +91,9 @@ evaluation_set::reader configured_set::batches(int rank, int ranks) const {
   if (examples_ != nullptr)
     return make_reader(std::make_shared<example_evaluation>(*examples_, *loader_, device_batch,
                                                             rank, ranks, max_batches));
-  return make_reader(std::make_shared<evaluation_batches>(*streams_, device_batch, rank, ranks,
-                                                          max_batches, separator_of(*loader_),
-                                                          is_canonical(*config_)));
+  return make_reader(std::make_shared<evaluation_batches>(
+      *streams_, device_batch, rank, ranks, max_batches, separator_of(*loader_),
+      is_canonical(*config_), static_cast<std::uint64_t>(loader_->predownload.value_or(0))));
 }
 
 std::unique_ptr<run_batches> configured_data::batches(train_config const& config, int rank,

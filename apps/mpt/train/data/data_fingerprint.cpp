@@ -18,6 +18,7 @@ std::string checksum_of(data::token_dataset const& set) {
       set.sample(sample, ids);
       sum.add(std::as_bytes(std::span(ids)));
     }
+  set.reader().close_others({});
   return parallel::checkpoint::checksum_text(sum.value());
 }
 

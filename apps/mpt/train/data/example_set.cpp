@@ -9,6 +9,7 @@
 #include <mpt/config/mirrors.hpp>
 #include <mpt/finetune/find_files.hpp>
 #include <mpt/finetune/preprocess.hpp>
+#include <mpt/train/data/remote_sets.hpp>
 #include <mpt/train/data/stream_folder.hpp>
 #include <mpt/vocabulary.hpp>
 
@@ -30,7 +31,10 @@ namespace {
                                      : finetune::named_preprocessor(config.preprocessing);
   for (auto const& known : data::detail::mds_types)
     if (known.name == loader.token_encoding_type) out.ids.raw_type = known.type;
-  for (auto const& stream : loader.streams) out.folders.push_back(stream_folder(stream));
+  for (auto const& stream : loader.streams) {
+    out.folders.push_back(stream_folder(stream));
+    out.remotes.push_back(remote_set_of(loader, out.folders.back()));
+  }
   if (config.name.empty()) return out;
   std::error_code unreadable;  // then it is not there
   bool const is_format = config.name == "json" || config.name == "csv" || config.name == "parquet";

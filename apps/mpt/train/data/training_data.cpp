@@ -6,22 +6,21 @@
 #include <filesystem>
 #include <vector>
 
+#include <mpt/train/data/remote_sets.hpp>
+#include <mpt/train/data/stream_folder.hpp>
+
 namespace mpt {
 
 std::shared_ptr<data::token_dataset const> open_dataset(loader_config const& loader,
                                                         stream_config const& stream,
                                                         std::int64_t vocab_size) {
   data::token_dataset_options options{
-      .sequence_length = static_cast<std::uint64_t>(loader.max_seq_len),
-      .split = stream.split,
-      .vocab_size = vocab_size};
+      .sequence_length = static_cast<std::uint64_t>(loader.max_seq_len), .vocab_size = vocab_size};
   for (auto const& known : data::detail::mds_types)
     if (known.name == loader.token_encoding_type) options.raw_type = known.type;
-  bool const is_local =
-      stream.remote.empty() ||
-      std::filesystem::exists(std::filesystem::path(stream.local) / stream.split / "index.json");
-  return std::make_shared<data::token_dataset const>(is_local ? stream.local : stream.remote,
-                                                     std::move(options));
+  auto folder = stream_folder(stream);
+  options.remote = remote_set_of(loader, folder);
+  return std::make_shared<data::token_dataset const>(std::move(folder), std::move(options));
 }
 
 data::token_streams open_streams(loader_config const& loader, std::int64_t vocab_size) {
@@ -69,7 +68,8 @@ training_batches::training_batches(train_config const& config, int rank, int ran
       order_(order_of(config.train_loader, streams_)),
       global_batch_(config.global_train_batch_size),
       share_(share_of(config, rank, ranks)),
-      separator_(separator_of(config.train_loader)) {
+      separator_(separator_of(config.train_loader)),
+      predownload_(static_cast<std::uint64_t>(config.train_loader.predownload.value_or(0))) {
   index stored_samples = 0;
   for (std::size_t s = 0; s < streams_.count(); ++s)
     stored_samples += static_cast<index>(streams_.set(s).size());
@@ -113,7 +113,8 @@ void training_batches::open(index batch) {
           .order = order_,
           .start = {static_cast<std::uint64_t>(batch / batches_per_epoch_),
                     static_cast<std::uint64_t>(batch % batches_per_epoch_ * global_batch_)},
-          .epoch_batches = static_cast<std::uint64_t>(batches_per_epoch_)});
+          .epoch_batches = static_cast<std::uint64_t>(batches_per_epoch_),
+          .predownload = predownload_});
 }
 
 std::optional<sequences> evaluation_batches::next() {

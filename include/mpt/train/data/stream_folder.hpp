@@ -7,8 +7,8 @@
 
 namespace mpt {
 
-/// The folder of the split of `stream`: below its `local` or, where `local` holds no set, below its
-/// `remote`, which is then read in place.
+/// The folder of the split of `stream`: below its `local` or, where `local` holds no set and
+/// `remote` is a folder, below its `remote`, which is then read in place.
 [[nodiscard]] std::filesystem::path stream_folder(stream_config const& stream);
 
 }  // namespace mpt

@@ -54,6 +54,7 @@ class training_batches {
   index global_batch_;
   parallel::data::share share_;
   document_separator separator_;
+  std::uint64_t predownload_;  // as in batch_loader_options
   index batches_per_epoch_ = 1;
   index next_batch_ = 0;
   double waited_before_ = 0;  // by replaced loaders
@@ -67,7 +68,7 @@ class evaluation_batches {
   /// `is_global_limit`, of all ranks together, so that the data does not depend on their number.
   evaluation_batches(data::token_streams streams, index device_batch, int rank, int ranks,
                      index max_batches, document_separator separator = {},
-                     bool is_global_limit = false)
+                     bool is_global_limit = false, std::uint64_t predownload = 0)
       : max_batches_(max_batches),
         separator_(separator),
         first_(is_global_limit ? rank : 0),
@@ -78,7 +79,8 @@ class evaluation_batches {
                  .first_row = static_cast<std::uint64_t>(device_batch * rank),
                  .last_row = static_cast<std::uint64_t>(device_batch * (rank + 1)),
                  .order = {},
-                 .start = {}}) {}
+                 .start = {},
+                 .predownload = predownload}) {}
 
   /// The next batch, which may hold no sequence for this rank; nothing after the last.
   [[nodiscard]] std::optional<sequences> next();

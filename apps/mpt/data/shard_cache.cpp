@@ -1,0 +1,456 @@
+#include <mpt/data/shard_cache.hpp>
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <mpt/data/byte_stream.hpp>
+#include <mpt/data/hash.hpp>
+
+namespace mpt::data {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr char const* work_name = ".streaming";
+constexpr std::uint64_t index_byte = std::uint64_t{1} << 40;  // beyond the shards' numbers
+constexpr std::uint64_t room_byte = index_byte + 1;
+constexpr std::size_t unexpected = std::numeric_limits<std::size_t>::max();
+constexpr auto poll_interval = 10ms;
+
+[[nodiscard]] fs::path work_folder(remote_set const& set) { return set.folder / work_name; }
+
+[[nodiscard]] fs::path locks_of(remote_set const& set) { return work_folder(set) / "locks"; }
+
+/// The checksum by which a file differs from its entry in the index, as a clause; empty if none
+/// does.
+[[nodiscard]] std::string hash_difference(fs::path const& path, mds_file const& file) {
+  bool const is_known = std::ranges::any_of(
+      file.hashes, [](auto const& entry) { return is_known_hash(entry.first); });
+  if (!is_known) return {};
+  auto const content = parallel::read_text_file(path, file.bytes);
+  for (auto const& [algorithm, digest] : file.hashes)
+    if (is_known_hash(algorithm))
+      if (auto const found = hash_of(algorithm, content); found != digest)
+        return fmt::format("{} is {}, index.json says {}", algorithm, found, digest);
+  return {};
+}
+
+/// Decompresses `from` to `to`, which will have `bytes` bytes.
+void unpack(fs::path const& from, compression kind, fs::path const& to, std::uint64_t bytes) {
+  byte_stream packed(from, kind);
+  parallel::output_file const out(to, parallel::output_file::existing::replace);
+  std::vector<char> block(std::size_t{1} << 20);
+  std::uint64_t written = 0;
+  while (auto const count = packed.read(block.data(), block.size())) {
+    parallel::require(count <= bytes - written, from.native(), ": decompresses to more than the ",
+                      bytes, " bytes that index.json says");
+    out.write(written, std::as_bytes(std::span(block.data(), count)));
+    written += count;
+  }
+  parallel::require(written == bytes, from.native(), ": decompresses to ", written,
+                    " bytes, index.json says ", bytes);
+  out.sync();
+}
+
+[[nodiscard]] compression compression_named(std::string const& name) {
+  if (name.starts_with("zstd")) return compression::zstd;
+  return name.starts_with("gz") ? compression::gzip : compression::none;
+}
+
+/// The number at the beginning of a file name; nothing where there is none.
+[[nodiscard]] std::optional<std::size_t> leading_number(std::string const& name) {
+  std::size_t number = 0;
+  auto const [end, problem] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (problem != std::errc() || end == name.data() + name.size() || *end != '.')
+    return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+shard_cache::shard_cache(std::vector<remote_set> sets, shard_cache_options options)
+    : options_(std::move(options)) {
+  parallel::require(!sets.empty(), "a cache of no sets");
+  for (auto& source : sets) {
+    parallel::require(!find(source.folder), source.folder.native(),
+                      ": is the folder of two streams; each needs one of its own");
+    sets_.push_back({std::move(source)});
+  }
+  for (auto& set : sets_) open(set);
+  downloader_ = std::jthread([this] { download_ahead(stop_.get_token()); });
+}
+
+bool shard_cache::is_cache(fs::path const& folder) {
+  return parallel::files::exists(folder / work_name);
+}
+
+std::optional<std::size_t> shard_cache::find(fs::path const& folder) const {
+  for (std::size_t i = 0; i < sets_.size(); ++i)
+    if (sets_[i].source.folder == folder) return i;
+  return std::nullopt;
+}
+
+void shard_cache::open(set_state& set) {
+  auto const& address = set.source.remote.displayed();
+  parallel::files::make_folders(work_folder(set.source));
+  auto const locks = locks_of(set.source);
+  parallel::descriptor const created(::open(locks.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (created.get() < 0) parallel::files::failure(locks, "cannot create this file of locks");
+  byte_lock lock(locks, index_byte);
+  while (!lock.try_exclusive()) pause(poll_interval);
+  auto const noted = parallel::read_text_file(locks, 65536);
+  if (noted.empty()) parallel::write_text_file(locks, address);
+  parallel::require(noted.empty() || noted == address, set.source.folder.native(),
+                    ": holds shards of ", noted, ", and is asked for those of ", address,
+                    "; choose another folder as local, or remove this one");
+  auto const index = set.source.folder / "index.json";
+  if (!parallel::files::exists(index)) {
+    auto const target = work_folder(set.source) / "index.json";
+    auto const response = transfer(set, "index.json", target, std::nullopt);
+    parallel::require(response.succeeded(), address,
+                      "/index.json: ", set.source.remote.explanation(response));
+    constexpr std::uint64_t max_index_bytes = std::uint64_t{1} << 30;
+    static_cast<void>(parse_mds_index(parallel::read_text_file(target, max_index_bytes),
+                                      address + "/index.json"));
+    parallel::files::rename(target, index);
+  }
+  read_index(set);
+}
+
+void shard_cache::read_index(set_state& set) {
+  constexpr std::uint64_t max_index_bytes = std::uint64_t{1} << 30;
+  auto const index = set.source.folder / "index.json";
+  set.shards = parse_mds_index(parallel::read_text_file(index, max_index_bytes), index.native());
+  set.is_checked.resize(set.shards.size());
+  bool has_unknown_hashes = false;
+  for (std::size_t i = 0; i < set.shards.size(); ++i) {
+    auto const& shard = set.shards[i];
+    auto const& name = shard.raw.basename;
+    parallel::require(name != "index.json" && !name.starts_with(work_name), index.native(),
+                      ": shard ", i, " has the name of another file, ", name);
+    auto const& compressed = shard.layout.compression;
+    parallel::require(compressed.empty() || compression_named(compressed) != compression::none,
+                      index.native(), ": compression '", compressed,
+                      "' is not supported; write the set with zstd, gz or none");
+    set.numbers[name] = i;
+    auto const bytes = cost({static_cast<std::size_t>(&set - sets_.data()), i});
+    parallel::require(!options_.limit || bytes <= *options_.limit,
+                      "cache_limit: ", options_.limit.value_or(0), " bytes are less than shard ", i,
+                      " of ", index.native(), " takes, ", bytes);
+    auto const& hashes = shard.zip ? shard.zip->hashes : shard.raw.hashes;
+    has_unknown_hashes =
+        has_unknown_hashes || (!hashes.empty() && std::ranges::none_of(hashes, [](auto const& e) {
+          return is_known_hash(e.first);
+        }));
+  }
+  if (has_unknown_hashes && options_.note)
+    options_.note(set.source.remote.displayed() +
+                  ": shards are checked by their sizes alone; their checksums are of kinds that "
+                  "are not supported");
+}
+
+std::shared_ptr<void const> shard_cache::hold(shard_location location) {
+  auto lock = std::make_shared<byte_lock>(lock_of(location));
+  auto const begin = std::chrono::steady_clock::now();
+  for (bool is_noted = false;;) {
+    auto const found = try_take(location, *lock, urgency::at_once);
+    if (found == outcome::present) {
+      std::error_code ignored;
+      fs::last_write_time(path_of(location), fs::file_time_type::clock::now(), ignored);
+      return lock;
+    }
+    auto const waited = std::chrono::steady_clock::now() - begin;
+    parallel::require(found != outcome::no_room || waited < options_.room_timeout,
+                      "cache_limit: ", options_.limit.value_or(0),
+                      " bytes are full of shards that are being read, and ",
+                      path_of(location).native(), " is needed too; raise it by ", cost(location));
+    if (waited > 10s && !std::exchange(is_noted, true) && options_.note)
+      options_.note(fmt::format("waiting for {}: {}", path_of(location).native(),
+                                found == outcome::busy ? "another thread or process downloads it"
+                                                       : "the cache is full of shards in use"));
+    pause(poll_interval);
+  }
+}
+
+void shard_cache::expect(std::vector<shard_location> locations) {
+  {
+    std::scoped_lock const lock(mutex_);
+    if (locations == expected_) return;
+    expected_ = std::move(locations);
+    ++expected_version_;
+  }
+  changed_.notify_all();
+}
+
+void shard_cache::require_room(std::span<std::size_t const> counts,
+                               std::string const& reason) const {
+  if (!options_.limit) return;
+  std::uint64_t needed = 0;
+  std::size_t shards = 0;
+  for (std::size_t s = 0; s < sets_.size(); ++s) {
+    std::vector<std::uint64_t> costs;
+    for (std::size_t i = 0; i < sets_[s].shards.size(); ++i) costs.push_back(cost({s, i}));
+    std::ranges::sort(costs, std::greater());
+    costs.resize(std::min(counts[s], costs.size()));
+    needed = std::accumulate(costs.begin(), costs.end(), needed);
+    shards += costs.size();
+  }
+  parallel::require(needed <= *options_.limit, "cache_limit: ", *options_.limit,
+                    " bytes are too few: ", reason, " are read from up to ", shards,
+                    " shards at once, which take ", needed,
+                    " bytes; set it to that or more, or lower shuffle_block_size");
+}
+
+shard_cache::outcome shard_cache::try_take(shard_location location, byte_lock& lock,
+                                           urgency wanted) {
+  if (!lock.try_shared()) return outcome::busy;
+  if (is_present(location)) return outcome::present;
+  lock.unlock();
+  if (!lock.try_exclusive()) return outcome::busy;
+  if (!is_present(location)) {
+    if (options_.limit && !make_room(location, wanted)) {
+      lock.unlock();
+      return outcome::no_room;
+    }
+    download(location);
+  }
+  static_cast<void>(lock.try_shared());  // it succeeds: no one else has a lock
+  return outcome::present;
+}
+
+bool shard_cache::is_present(shard_location location) {
+  auto const path = path_of(location);
+  auto& set = sets_[location.set];
+  auto const& raw = set.shards[location.shard].raw;
+  std::error_code absent;
+  if (!fs::is_regular_file(path, absent) || fs::file_size(path, absent) != raw.bytes) return false;
+  {
+    std::scoped_lock const lock(mutex_);
+    if (set.is_checked[location.shard]) return true;
+  }
+  if (!hash_difference(path, raw).empty()) return false;  // it is downloaded again
+  std::scoped_lock const lock(mutex_);
+  set.is_checked[location.shard] = true;
+  return true;
+}
+
+bool shard_cache::make_room(shard_location location, urgency wanted) {
+  byte_lock room(locks_of(sets_[0].source), room_byte);
+  while (!room.try_exclusive()) pause(1ms);
+  auto files = list_files();
+  std::erase_if(files, [&](auto const& file) { return file.location == location; });
+  auto total = cost(location);
+  for (auto const& file : files) total += file.bytes;
+  if (total > *options_.limit)
+    for (auto const& file : in_order_of_removal(std::move(files), wanted)) {
+      if (remove_unused(file.location)) total -= file.bytes;
+      if (total <= *options_.limit) break;
+    }
+  if (total > *options_.limit) return false;
+  auto const part = part_of(location);  // from now on it counts
+  parallel::descriptor const created(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (created.get() < 0) parallel::files::failure(part, "cannot create");
+  return true;
+}
+
+std::vector<shard_cache::candidate> shard_cache::list_files() const {
+  std::vector<candidate> out;
+  for (std::size_t s = 0; s < sets_.size(); ++s) {
+    auto const& set = sets_[s];
+    auto const& folder = set.source.folder;
+    std::set<std::size_t> parts;
+    for (auto const& path : parallel::files::list(work_folder(set.source)))
+      if (auto const number = leading_number(path.filename().native());
+          number && *number < set.shards.size())
+        parts.insert(*number);
+    std::error_code problem;
+    for (auto const part : parts)
+      out.push_back({{s, part}, cost({s, part}), fs::file_time_type::min(), unexpected});
+    fs::recursive_directory_iterator entry(folder, problem);
+    for (fs::recursive_directory_iterator const end; !problem && entry != end;
+         entry.increment(problem)) {
+      if (entry->path().filename() == work_name) entry.disable_recursion_pending();
+      auto const found = set.numbers.find(entry->path().lexically_relative(folder).native());
+      if (found == set.numbers.end()) continue;
+      std::error_code removed;  // by another process, meanwhile
+      auto const bytes = fs::file_size(entry->path(), removed);
+      auto const time = fs::last_write_time(entry->path(), removed);
+      if (!removed) out.push_back({{s, found->second}, bytes, time, unexpected});
+    }
+    if (problem && problem != std::errc::no_such_file_or_directory)
+      parallel::files::failure(folder, "cannot list this folder", problem.value());
+  }
+  return out;
+}
+
+std::vector<shard_cache::candidate> shard_cache::in_order_of_removal(std::vector<candidate> files,
+                                                                     urgency wanted) const {
+  {
+    std::scoped_lock const lock(mutex_);
+    for (auto& file : files) {
+      auto const found = std::ranges::find(expected_, file.location);
+      if (found != expected_.end())
+        file.position = static_cast<std::size_t>(found - expected_.begin());
+    }
+  }
+  if (wanted == urgency::ahead)
+    std::erase_if(files, [](auto const& file) { return file.position != unexpected; });
+  std::ranges::sort(files, [](auto const& a, auto const& b) {
+    return std::tuple(b.position, a.last_use) < std::tuple(a.position, b.last_use);
+  });
+  return files;
+}
+
+bool shard_cache::remove_unused(shard_location location) const {
+  auto lock = lock_of(location);
+  if (!lock.try_exclusive()) return false;
+  auto const remove = [](fs::path const& path) { static_cast<void>(::unlink(path.c_str())); };
+  remove(path_of(location));
+  for (char const* const ending : {"", ".incomplete", ".incomplete.etag", ".unpacked"}) {
+    auto part = part_of(location);
+    remove(part += ending);
+  }
+  return true;
+}
+
+void shard_cache::download(shard_location location) {
+  auto& set = sets_[location.set];
+  auto const& shard = set.shards[location.shard];
+  auto const target = path_of(location);
+  auto const part = part_of(location);
+  parallel::files::make_folders(target.parent_path());
+  get_file(set, shard.zip ? *shard.zip : shard.raw, part);
+  if (!shard.zip) {
+    parallel::files::rename(part, target);
+  } else {
+    auto unpacked = part;
+    unpacked += ".unpacked";
+    unpack(part, compression_named(shard.layout.compression), unpacked, shard.raw.bytes);
+    auto const difference = hash_difference(unpacked, shard.raw);
+    parallel::require(difference.empty(), set.source.remote.displayed(), "/", shard.zip->basename,
+                      ": decompressed, its ", difference,
+                      ": the set is damaged, or was written over; nothing of it was kept");
+    parallel::files::rename(unpacked, target);
+    static_cast<void>(::unlink(part.c_str()));
+  }
+  std::scoped_lock const lock(mutex_);
+  set.is_checked[location.shard] = true;
+}
+
+void shard_cache::get_file(set_state& set, mds_file const& file, fs::path const& target) {
+  auto const address = set.source.remote.displayed() + "/" + file.basename;
+  for (bool is_second = false;; is_second = true) {
+    auto const response = transfer(set, file.basename, target, file.bytes);
+    parallel::require(response.succeeded(), address, ": ", set.source.remote.explanation(response));
+    auto const difference = hash_difference(target, file);
+    if (difference.empty()) return;
+    static_cast<void>(::unlink(target.c_str()));
+    parallel::require(!is_second, address, ": ", difference,
+                      ": the server or something between sends other bytes, or the set was written "
+                      "over; nothing of it was kept");
+  }
+}
+
+net::http_response shard_cache::transfer(set_state& set, std::string const& name,
+                                         fs::path const& target,
+                                         std::optional<std::uint64_t> bytes) {
+  std::unique_ptr<net::network> network;
+  {
+    std::scoped_lock const lock(mutex_);
+    if (!set.idle_networks.empty()) {
+      network = std::move(set.idle_networks.back());
+      set.idle_networks.pop_back();
+    }
+  }
+  if (network == nullptr)
+    network = std::make_unique<net::network>(options_.connect(
+        set.source.retries, [this](std::chrono::milliseconds time) { pause(time); }));
+  auto request = set.source.remote.request(name);
+  request.timeouts.idle = set.source.idle_timeout;
+  request.is_cancelled = [token = stop_.get_token()] { return token.stop_requested(); };
+  auto response = net::download(*network, request, target, {.size = bytes});
+  std::scoped_lock const lock(mutex_);
+  set.idle_networks.push_back(std::move(network));
+  return response;
+}
+
+void shard_cache::download_ahead(std::stop_token const& stop) {
+  std::uint64_t version = 0;
+  while (!stop.stop_requested()) {
+    {
+      std::unique_lock lock(mutex_);
+      version = expected_version_;
+    }
+    bool is_complete = false;
+    auto interval = 50ms;
+    try {
+      is_complete = download_expected(stop);
+    } catch (parallel::error const&) {  // the thread that needs the shard meets the same error
+      interval = 5000ms;
+    }
+    std::unique_lock lock(mutex_);
+    auto const is_changed = [&] { return expected_version_ != version; };
+    if (is_complete)
+      changed_.wait(lock, stop, is_changed);
+    else
+      changed_.wait_for(lock, stop, interval, is_changed);
+  }
+}
+
+bool shard_cache::download_expected(std::stop_token const& stop) {
+  std::vector<shard_location> locations;
+  std::uint64_t version = 0;
+  {
+    std::scoped_lock const lock(mutex_);
+    locations = expected_;
+    version = expected_version_;
+  }
+  bool is_complete = true;
+  for (auto const location : locations) {
+    if (stop.stop_requested()) return false;
+    if (parallel::files::exists(path_of(location))) continue;
+    auto lock = lock_of(location);
+    auto const found = try_take(location, lock, urgency::ahead);
+    if (found == outcome::no_room) return false;
+    is_complete = is_complete && found == outcome::present;
+    std::scoped_lock const guard(mutex_);
+    if (expected_version_ != version) return false;
+  }
+  return is_complete;
+}
+
+void shard_cache::pause(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, stop_.get_token(), time, [] { return false; });
+}
+
+std::uint64_t shard_cache::cost(shard_location location) const {
+  auto const& shard = sets_[location.set].shards[location.shard];
+  return shard.raw.bytes + (shard.zip ? shard.zip->bytes : 0);
+}
+
+fs::path shard_cache::path_of(shard_location location) const {
+  auto const& set = sets_[location.set];
+  return set.source.folder / set.shards[location.shard].raw.basename;
+}
+
+fs::path shard_cache::part_of(shard_location location) const {
+  return work_folder(sets_[location.set].source) / fmt::format("{}.part", location.shard);
+}
+
+byte_lock shard_cache::lock_of(shard_location location) const {
+  return {locks_of(sets_[location.set].source), location.shard};
+}
+
+}  // namespace mpt::data

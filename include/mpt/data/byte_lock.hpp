@@ -1,0 +1,39 @@
+// byte_lock: locks on numbered parts of a folder between threads, processes and, where they share a
+// disk with locks, machines.
+//
+// A lock is held on one byte of a file (which need not have that byte) by an open file description
+// of its own (fcntl(2), F_OFD_SETLK). The kernel unlocks it when the process dies. One file serves
+// any number of parts, and is never removed, so no one locks a file that others no longer see.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include <parallel/core/file.hpp>
+
+namespace mpt::data {
+
+class byte_lock {
+ public:
+  /// Opens `file`, which must exist, and locks nothing yet.
+  byte_lock(std::filesystem::path file, std::uint64_t byte);
+
+  /// Locks the byte beside others that share it, in place of the lock that this object has. Returns
+  /// whether that was possible at once; if not, nothing changes. Throws where the file system has
+  /// no locks.
+  [[nodiscard]] bool try_shared();
+
+  /// The same, with no other lock on the byte.
+  [[nodiscard]] bool try_exclusive();
+
+  void unlock();
+
+ private:
+  [[nodiscard]] bool set(short type);
+
+  std::filesystem::path path_;
+  parallel::descriptor file_;
+  std::uint64_t byte_;
+};
+
+}  // namespace mpt::data

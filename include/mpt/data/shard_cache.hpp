@@ -1,0 +1,156 @@
+// shard_cache: the shards of remote MDS sets, as far as they are needed, in folders on this
+// machine.
+//
+// Each set has a folder, in which its index.json lies and its shards come and go:
+//
+//   index.json, shard.00017.mds ...      whole, checked, not compressed
+//   .streaming/locks                     its text is the set's address; byte n locks shard n
+//   .streaming/17.part ...               shard 17 while it is downloaded
+//
+// A shard is read under a shared lock, and downloaded or removed under an exclusive one. So
+// threads, processes, and machines that share the folder, download a shard once, and who finds the
+// lock of a downloader that died goes on with its part. Where the files of all sets together would
+// have more bytes than the limit, shards are removed that nobody reads: first those that are not
+// expected, from the one whose reading began longest ago. A part counts with all bytes that it will
+// have.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include <mpt/data/byte_lock.hpp>
+#include <mpt/data/mds_index.hpp>
+#include <mpt/net/download.hpp>
+#include <mpt/net/remote_folder.hpp>
+
+namespace mpt::data {
+
+/// A set of a cache.
+struct remote_set {
+  net::remote_folder remote;
+  std::filesystem::path folder;
+  net::retry_policy retries{};
+  std::chrono::milliseconds idle_timeout{60'000};  ///< of a connection over which no byte comes
+};
+
+/// A shard of one of a cache's sets, by their numbers.
+struct shard_location {
+  std::size_t set;
+  std::size_t shard;
+  friend bool operator==(shard_location const&, shard_location const&) = default;
+};
+
+struct shard_cache_options {
+  std::optional<std::uint64_t> limit{};  ///< bytes; nothing: no shard is removed
+  /// Makes connections for one thread; `sleep` waits between attempts.
+  std::function<net::network(net::retry_policy const&, net::http_client::sleeper sleep)> connect{};
+  std::function<void(std::string const&)> note{};  ///< tells of waits; may be empty
+  std::chrono::seconds room_timeout{600};          ///< while all shards of a full cache are read
+};
+
+/// Shared by threads.
+class shard_cache {
+ public:
+  /// Gets the indexes that are not in their folders.
+  shard_cache(std::vector<remote_set> sets, shard_cache_options options);
+
+  shard_cache(shard_cache const&) = delete;
+  shard_cache& operator=(shard_cache const&) = delete;
+  ~shard_cache() { stop_.request_stop(); }
+
+  /// Whether `folder` has been made by a cache.
+  [[nodiscard]] static bool is_cache(std::filesystem::path const& folder);
+
+  /// Number of sets.
+  [[nodiscard]] std::size_t size() const { return sets_.size(); }
+
+  /// The number of the set with this folder; nothing where there is none.
+  [[nodiscard]] std::optional<std::size_t> find(std::filesystem::path const& folder) const;
+
+  /// Waits until a shard is in its folder, or downloads it. It stays there while the result lives.
+  [[nodiscard]] std::shared_ptr<void const> hold(shard_location location);
+
+  /// The shards that will be read next, in this order: a thread downloads them as far as there is
+  /// room, in place of those of the call before.
+  void expect(std::vector<shard_location> locations);
+
+  /// Throws, naming a limit that would do, where so many shards of each set (of all, in their
+  /// order) do not fit in the limit; `reason` says why they are needed at once.
+  void require_room(std::span<std::size_t const> counts, std::string const& reason) const;
+
+ private:
+  enum class urgency { ahead, at_once };
+  enum class outcome { present, busy, no_room };
+
+  struct set_state {
+    remote_set source;
+    std::vector<mds_shard> shards{};
+    std::unordered_map<std::string, std::size_t> numbers{};  ///< of the shards, by file name
+    std::vector<bool> is_checked{};  ///< by shard: this process has compared its checksums
+    std::vector<std::unique_ptr<net::network>> idle_networks{};
+  };
+
+  /// A file in the cache that may be removed.
+  struct candidate {
+    shard_location location;
+    std::uint64_t bytes = 0;
+    std::filesystem::file_time_type last_use;
+    std::size_t position = 0;  ///< among the expected shards
+  };
+
+  void open(set_state& set);
+  void read_index(set_state& set);
+
+  [[nodiscard]] outcome try_take(shard_location location, byte_lock& lock, urgency wanted);
+  [[nodiscard]] bool is_present(shard_location location);
+  [[nodiscard]] bool make_room(shard_location location, urgency wanted);
+  [[nodiscard]] std::vector<candidate> list_files() const;
+  [[nodiscard]] std::vector<candidate> in_order_of_removal(std::vector<candidate> files,
+                                                           urgency wanted) const;
+  [[nodiscard]] bool remove_unused(shard_location location) const;
+  void download(shard_location location);
+  void get_file(set_state& set, mds_file const& file, std::filesystem::path const& target);
+  [[nodiscard]] net::http_response transfer(set_state& set, std::string const& name,
+                                            std::filesystem::path const& target,
+                                            std::optional<std::uint64_t> bytes);
+  void download_ahead(std::stop_token const& stop);
+  /// Goes through the expected shards once; returns whether all of them are there.
+  [[nodiscard]] bool download_expected(std::stop_token const& stop);
+  void pause(std::chrono::milliseconds time);
+
+  /// Bytes that a shard takes while it is downloaded.
+  [[nodiscard]] std::uint64_t cost(shard_location location) const;
+  [[nodiscard]] std::filesystem::path path_of(shard_location location) const;
+  [[nodiscard]] std::filesystem::path part_of(shard_location location) const;
+  [[nodiscard]] byte_lock lock_of(shard_location location) const;
+
+  std::vector<set_state> sets_;
+  shard_cache_options options_;
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<shard_location> expected_;
+  std::uint64_t expected_version_ = 0;
+  std::stop_source stop_;
+  std::jthread downloader_;  // last member: it stops before the members that it uses are destroyed
+};
+
+/// A set in a cache; without a cache: a set that is not remote.
+struct cached_set {
+  std::shared_ptr<shard_cache> cache{};
+  std::size_t set = 0;
+};
+
+}  // namespace mpt::data
