@@ -25,6 +25,37 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// The fraction at which the bar of a set stays that more files may be got of: the line of a
+/// terminal is then free for another bar, and a log has a line in 15 seconds and not one a file.
+constexpr double open_bar = 0.999;
+
+/// The snapshot of a repository. `bar` shows how far a download is, up to the fraction
+/// `last_fraction`, and says first that there is one unless `is_announced`, which it sets.
+mpt::hub::snapshot fetch_with(mpt::hub::wanted_repository const& wanted,
+                              mpt::console::progress& bar, bool& is_announced,
+                              double last_fraction) {
+  mpt::hub::fetch_events events;
+  events.note = [&](std::string const& sentence) {
+    if (is_primary_here()) bar.note("note: " + sentence);
+  };
+  events.progress = [&](std::uint64_t bytes, std::uint64_t total, std::string_view path) {
+    if (!std::exchange(is_announced, true))
+      bar.note(fmt::format("downloading {} from the hub", wanted.repository.name));
+    auto const size = [](std::uint64_t count) {
+      return mpt::console::bytes(static_cast<double>(count));
+    };
+    double const fraction =
+        total == 0 ? 1.0 : static_cast<double>(bytes) / static_cast<double>(total);
+    bar.update(std::min(fraction, last_fraction),
+               fmt::format("{} of {}, {}", size(bytes), size(total), mpt::printable(path)));
+  };
+  // The first process of a machine downloads and tells; the others then wait for its locks.
+  auto const settings = mpt::hub::read_settings();
+  if (!is_primary_here() && !settings.offline && !cached_repository(wanted, settings))
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  return mpt::hub::fetch_repository(wanted, settings, network, events);
+}
+
 /// Throws if no file of the set can be read as rows; says why.
 void require_data_files(mpt::hub::listing const& files, std::string const& name) {
   auto const has_rows = [](mpt::hub::listed_file const& file) {
@@ -47,40 +78,23 @@ void require_data_files(mpt::hub::listing const& files, std::string const& name)
 
 }  // namespace
 
-mpt::hub::snapshot fetch_aloud(mpt::hub::wanted_repository const& wanted, announcement announces) {
+mpt::hub::snapshot fetch_aloud(mpt::hub::wanted_repository const& wanted) {
   mpt::console::progress bar("fetch " + wanted.repository.name);
-  mpt::hub::fetch_events events;
-  events.note = [&](std::string const& sentence) {
-    if (is_primary_here()) bar.note("note: " + sentence);
-  };
-  bool is_announced = announces == announcement::no;
-  events.progress = [&](std::uint64_t bytes, std::uint64_t total, std::string_view path) {
-    if (!std::exchange(is_announced, true))
-      bar.note(fmt::format("downloading {} from the hub", wanted.repository.name));
-    auto const size = [](std::uint64_t count) {
-      return mpt::console::bytes(static_cast<double>(count));
-    };
-    bar.update(total == 0 ? 1.0 : static_cast<double>(bytes) / static_cast<double>(total),
-               fmt::format("{} of {}, {}", size(bytes), size(total), mpt::printable(path)));
-  };
-  // The first process of a machine downloads and tells; the others then wait for its locks.
-  auto const settings = mpt::hub::read_settings();
-  if (!is_primary_here() && !settings.offline && !cached_repository(wanted, settings))
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-  return mpt::hub::fetch_repository(wanted, settings, network, events);
+  bool is_announced = false;
+  return fetch_with(wanted, bar, is_announced, 1.0);
 }
 
-hub_dataset::hub_dataset(std::string name) : name_(std::move(name)) {
+hub_dataset::hub_dataset(std::string name)
+    : name_(std::move(name)), bar_(std::make_unique<mpt::console::progress>("fetch " + name_)) {
   mpt::hub::wanted_repository wanted{{mpt::hub::repository_kind::dataset, name_}};
   wanted.may_be_empty = true;
   wanted.choice = [&](mpt::hub::listing const& files) {
     files_ = files;
     return matching(files, {"README.md"});
   };
-  auto const card = fetch_aloud(wanted);
+  auto const card = fetch_with(wanted, *bar_, is_announced_, open_bar);
   folder_ = card.folder;
   commit_ = card.commit;
-  is_announced_ = card.downloaded_bytes > 0;
 }
 
 mpt::hub::listing hub_dataset::files(mpt::finetune::file_names names) const {
@@ -110,8 +124,7 @@ void hub_dataset::get(mpt::hub::listing const& files) {
   mpt::hub::wanted_repository wanted{{mpt::hub::repository_kind::dataset, name_}};
   wanted.revision = commit_;
   wanted.choice = [&](mpt::hub::listing const&) { return files; };
-  auto const got = fetch_aloud(wanted, is_announced_ ? announcement::no : announcement::yes);
-  is_announced_ |= got.downloaded_bytes > 0;
+  static_cast<void>(fetch_with(wanted, *bar_, is_announced_, open_bar));
 }
 
 void hub_dataset::make_outline() const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <mpt/console/progress.hpp>
 #include <mpt/finetune/find_files.hpp>
 #include <mpt/hub/fetch_repository.hpp>
 
@@ -14,12 +15,8 @@
 
 namespace apps {
 
-/// Whether fetch_aloud says which repository it downloads from.
-enum class announcement { yes, no };
-
 /// The snapshot of a repository. The process that downloads shows how far it is.
-[[nodiscard]] mpt::hub::snapshot fetch_aloud(mpt::hub::wanted_repository const& wanted,
-                                             announcement announces = announcement::yes);
+[[nodiscard]] mpt::hub::snapshot fetch_aloud(mpt::hub::wanted_repository const& wanted);
 
 class hub_dataset {
  public:
@@ -56,7 +53,8 @@ class hub_dataset {
   std::filesystem::path folder_;
   std::string commit_;
   mpt::hub::listing files_;
-  bool is_announced_ = false;
+  std::unique_ptr<mpt::console::progress> bar_;
+  bool is_announced_ = false;                          // that something is downloaded
   mutable std::unique_ptr<temporary_folder> outline_;  // made at the first use
 };
 
