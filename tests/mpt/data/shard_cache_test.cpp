@@ -271,8 +271,8 @@ TEST_CASE("shard cache: a folder is of one address, and of one stream") {
   CHECK(contains(message_of([&] { open({"http://h", "http://h"}); }), "the folder of two streams"));
 }
 
-/// The bytes of the shards in a cache. Nothing is removed nor begun meanwhile; a part that becomes a
-/// shard is counted once.
+/// The bytes of the shards in a cache. Nothing is removed nor begun meanwhile; a part that becomes
+/// a shard is counted once.
 std::uint64_t bytes_of(fs::path const& folder) {
   byte_lock room(folder / ".streaming/locks", (std::uint64_t{1} << 40) + 1);
   while (!room.try_shared()) std::this_thread::yield();
@@ -370,6 +370,30 @@ TEST_CASE("shard cache: a loader refuses a limit below what its batches in fligh
       token_dataset_options{.sequence_length = 6, .remote = {cache, 0}});
   CHECK(contains(message_of([&] { static_cast<void>(batches_of(remote, 1)); }),
                  "the 16 samples of the batches in flight are read from up to 16 shards at once"));
+}
+
+TEST_CASE("shard cache: an evaluation, in order, needs the shards that lie in a row") {
+  fixture files;
+  write_set(files.source.root, 80);
+  auto const ids_of = [](token_streams const& streams) {
+    batch_loader loader(streams,
+                        {.mode = loader_mode::evaluate, .global_batch_size = 4, .last_row = 4});
+    std::vector<std::int32_t> out;
+    while (auto const batch = loader.next())
+      out.insert(out.end(), batch->ids.begin(), batch->ids.end());
+    return out;
+  };
+  token_dataset_options const options{.sequence_length = 6};
+  auto const expected = ids_of(std::make_shared<token_dataset const>(files.source.root, options));
+  auto const remote = [&](std::uint64_t shards, fs::path const& name) {
+    std::shared_ptr<shard_cache> const cache = files.open(shards * files.shard_bytes(), name);
+    auto remote_options = options;
+    remote_options.remote = {cache, 0};
+    return std::make_shared<token_dataset const>(files.folder.path() / name, remote_options);
+  };
+  CHECK(ids_of(remote(9, "local")) == expected);
+  CHECK(contains(message_of([&] { static_cast<void>(ids_of(remote(8, "other"))); }),
+                 "from up to 9 shards at once"));
 }
 
 }  // namespace shard_cache_test

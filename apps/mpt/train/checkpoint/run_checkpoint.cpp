@@ -169,12 +169,12 @@ nlohmann::json data_order_of(train_config const& config, trained_set const& data
     out["data_hashes"] = {{"written_as", data.written_as}, {"checksum", data.hashes}};
   auto& shares = out["shares_of_streams"] = nullptr;
   if (config.train_loader.streams.size() > 1)
-    for (auto const& [name, local, remote, split, weight] : config.train_loader.streams)
-      shares.push_back({{"name", name},
-                        {"split", split},
-                        {"proportion", json_or_null(weight.proportion)},
-                        {"repeat", json_or_null(weight.repeat)},
-                        {"choose", json_or_null(weight.choose)}});
+    for (auto const& stream : config.train_loader.streams)
+      shares.push_back({{"name", stream.name},
+                        {"split", stream.split},
+                        {"proportion", json_or_null(stream.weight.proportion)},
+                        {"repeat", json_or_null(stream.weight.repeat)},
+                        {"choose", json_or_null(stream.weight.choose)}});
   bool const sees_texts =
       config.model.attn.attn_uses_sequence_id;  // else these tokens have no effect
   out["eos_token_id"] = sees_texts ? json_or_null(config.train_loader.eos_token_id) : nullptr;

@@ -1,0 +1,88 @@
+#include <mpt/train/data/remote_sets.hpp>
+
+#include <memory>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <parallel/support/files.hpp>
+
+namespace remote_sets_test {
+
+constexpr char const* empty_index = R"({"version": 2, "shards": []})";
+
+/// What caches were made with, for a server all of whose files are empty indexes.
+struct fixture {
+  test::temporary_folder folder{};
+  std::vector<std::string> addresses{};
+  int attempts = 0;
+  int asked_for_store = 0;
+  mpt::train_config config{};
+
+  void open() {
+    mpt::data::shard_cache_options options;
+    options.connect = [this](mpt::net::retry_policy const& policy, auto const&) {
+      attempts = policy.attempts;
+      auto transport = [this](mpt::net::http_request const& request,
+                              mpt::net::body_sink const& sink) {
+        addresses.push_back(request.url);
+        mpt::net::http_response out;
+        out.status = 200;
+        out.url = request.url;
+        sink(out, empty_index);
+        return out;
+      };
+      return mpt::net::network{mpt::net::http_client(transport), {}};
+    };
+    mpt::open_remote_sets(config, options, [this] {
+      ++asked_for_store;
+      mpt::net::object_store store;
+      store.endpoint = "http://store";
+      return store;
+    });
+  }
+};
+
+TEST_CASE("remote sets: loaders with an address get a cache, others none") {
+  fixture run;
+  run.config.train_loader.streams = {{.local = run.folder / "a", .remote = "https://h/c4"},
+                                     {.local = run.folder / "b", .remote = run.folder / "mount"}};
+  run.config.train_loader.streams[0].split = "train";
+  run.config.train_loader.streams[0].download_retry = 1;
+  run.config.eval_loaders.resize(2);
+  run.config.eval_loaders[0].streams = {{.local = run.folder / "c", .remote = "s3://bucket/x"}};
+  run.config.eval_loaders[1].streams = {{.local = run.folder / "d"}};
+  run.open();
+  CHECK(run.addresses == std::vector<std::string>{"https://h/c4/train/index.json",
+                                                  "http://store/bucket/x/index.json"});
+  CHECK(run.asked_for_store == 1);
+  auto const& train = run.config.train_loader;
+  REQUIRE(train.cache != nullptr);
+  CHECK(mpt::remote_set_of(train, run.folder / "a" / "train").cache == train.cache);
+  CHECK(mpt::remote_set_of(train, run.folder / "b").cache == nullptr);
+  CHECK(run.config.eval_loaders[0].cache != nullptr);
+  CHECK(run.config.eval_loaders[0].cache != train.cache);
+  CHECK(run.config.eval_loaders[1].cache == nullptr);
+}
+
+TEST_CASE("remote sets: a folder that has an index no run downloaded is a local set") {
+  fixture run;
+  test::write_all(run.folder / "index.json", empty_index);
+  run.config.train_loader.streams = {{.local = run.folder.path(), .remote = "https://h/c4"}};
+  run.open();
+  CHECK(run.addresses.empty());
+  CHECK(run.config.train_loader.cache == nullptr);
+}
+
+TEST_CASE("remote sets: a cache of a run before is one again, and its index is kept") {
+  fixture run;
+  run.config.train_loader.streams = {
+      {.local = run.folder / "a", .remote = "https://h/c4", .download_retry = 3}};
+  run.open();
+  CHECK(run.attempts == 4);
+  run.config.train_loader.cache.reset();
+  run.open();
+  CHECK(run.config.train_loader.cache != nullptr);
+  CHECK(run.addresses.size() == 1);
+}
+
+}  // namespace remote_sets_test
