@@ -72,7 +72,7 @@ MLFLOW_TRACKING_TOKEN=wrong "$programs/pretrain" small.yaml save_folder=token me
   > log 2>&1 || { cat log >&2; fail "a run with a wrong token"; }
 [[ $(grep -c 'refuses the credentials (status 401).*the run goes on' log) == 1 ]] || { cat log >&2; fail "said once"; }
 says 'records wait in token/trackers/mlflow-[a-z0-9]*\.jsonl; send them: track token/trackers/mlflow'
-"$programs/track" token/trackers/*.jsonl > out 2>&1 || { cat out >&2; fail "track"; }
+timeout 100 "$programs/track" token/trackers/*.jsonl > out 2>&1 || { cat out >&2; fail "track"; }
 check token.jsonl standin token.json
 [[ $(journals token) == 0 ]] || fail "a journal stays though all was sent"
 echo "a wrong token: nothing lost"
@@ -90,13 +90,13 @@ stop
   { cat log >&2; fail "a server that is away is not told of once"; }
 if (($(journals away))); then  # it came back too late for the run
   serve away.json --port "$port" --token s3cret-token
-  "$programs/track" away/trackers/*.jsonl || fail "track"
+  timeout 100 "$programs/track" away/trackers/*.jsonl || fail "track"
   stop
 fi
 check away.jsonl standin away.json
 
 # A slow one.
-serve slow.json --token s3cret-token --delay 4
+serve slow.json --token s3cret-token --delay 3
 begin=$SECONDS
 "$programs/pretrain" small.yaml save_folder=slow metrics_file=slow.jsonl "$(mlflow)" > log 2>&1 ||
   { cat log >&2; fail "a run with a slow server"; }
@@ -107,8 +107,8 @@ assert len(lines) == 40 and lines[-1]["time/train_seconds"] < 20, lines[-1]
 PYTHON
 ((SECONDS - begin < 90)) || fail "a slow server held the end up for $((SECONDS - begin)) s"
 stop
-serve slow.json --token s3cret-token
-if (($(journals slow))); then "$programs/track" slow/trackers/*.jsonl || fail "track"; fi
+serve slow.json --port "$port" --token s3cret-token
+if (($(journals slow))); then timeout 100 "$programs/track" slow/trackers/*.jsonl || fail "track"; fi
 check slow.jsonl standin slow.json
 stop
 echo "a server that is away or slow: nothing held up, nothing lost"
@@ -127,8 +127,8 @@ status=0
 [[ $status != 0 ]] || { cat log >&2; fail "a run without room for checkpoints did not fail"; }
 [[ $(grep -c 'records wait in failed/trackers/mlflow-.*\.jsonl; send them: track failed/trackers/mlflow-' log) == 1 ]] ||
   { cat log >&2; fail "a failed run does not say what waits, or not once"; }
-serve failed.json --token s3cret-token
-"$programs/track" failed/trackers/*.jsonl > out 2>&1 || { cat out >&2; fail "track"; }
+serve failed.json --port "$port" --token s3cret-token
+timeout 100 "$programs/track" failed/trackers/*.jsonl > out 2>&1 || { cat out >&2; fail "track"; }
 [[ $(runs failed.json) == FAILED ]] || fail "an MLflow run of a failed run is $(runs failed.json)"
 
 # A journal that finds no room: the run goes on and says it once, and what is there arrives with the end.
@@ -147,12 +147,12 @@ longer=(small.yaml save_folder=killed metrics_file=killed.jsonl max_duration=300
 "$programs/pretrain" "${longer[@]}" "$(mlflow)" > log 2>&1 & run=$!
 until [[ -e killed/latest ]]; do sleep 0.02; kill -0 $run || { cat log >&2; fail "the run ended"; }; done
 kill -STOP $run
-! "$programs/track" killed/trackers/*.jsonl > out 2>&1 || fail "track sends the journal of a run that goes on"
+! timeout 100 "$programs/track" killed/trackers/*.jsonl > out 2>&1 || fail "track sends the journal of a run that goes on"
 says 'another program sends these metrics; wait for it' out
 [[ $(runs killed.json) == RUNNING ]] || fail "the MLflow run of a run that goes on is $(runs killed.json)"
 kill -9 $run
 wait $run 2> /dev/null || true
-"$programs/track" killed/trackers/*.jsonl > out 2>&1 || { cat out >&2; fail "track"; }
+timeout 100 "$programs/track" killed/trackers/*.jsonl > out 2>&1 || { cat out >&2; fail "track"; }
 [[ $(runs killed.json) == KILLED ]] || fail "the MLflow run of a killed run is $(runs killed.json)"
 "$programs/pretrain" "${longer[@]}" "$(mlflow)" > log 2>&1 || { cat log >&2; fail "going on"; }
 check killed.jsonl standin killed.json
@@ -229,13 +229,13 @@ echo "wandb sync: the same numbers at the server"
 
 # Two runs of one id: the second says that it goes to another one, and both are whole.
 ids="loggers={wandb: {project: p, python: '$python', init_kwargs: {mode: offline, dir: two, id: twin}}}"
-twin() { "$programs/pretrain" small.yaml run_name=twins metrics_file=twin$1.jsonl max_duration=200ba "$ids" > log$1 2>&1; }
-twin 1 & first=$!
+twin=(small.yaml run_name=twins max_duration=200ba "$ids")
+"$programs/pretrain" "${twin[@]}" metrics_file=twin1.jsonl > log1 2>&1 & first=$!
 until [[ -s twins/trackers/wandb-twin.jsonl ]]; do sleep 0.02; kill -0 $first || { cat log1 >&2; fail "the run ended"; }; done
-pkill -STOP -P $first -x pretrain
-twin 2 & second=$!
+kill -STOP $first
+"$programs/pretrain" "${twin[@]}" metrics_file=twin2.jsonl > log2 2>&1 & second=$!
 until grep -q 'go to another one' log2; do sleep 0.05; kill -0 $second || { cat log2 >&2; fail "the run ended"; }; done
-pkill -CONT -P $first -x pretrain
+kill -CONT $first
 wait $first || { cat log1 >&2; fail "a run whose id another has"; }
 wait $second || { cat log2 >&2; fail "a run with the id of another"; }
 says 'wandb: another program sends the metrics of run twin; those of this run go to another one, [a-z0-9]{8}$' log2

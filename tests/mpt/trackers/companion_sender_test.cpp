@@ -142,7 +142,11 @@ TEST_CASE("companion: an offline folder that was deleted is written again, with 
   companion_sender sender(client.words(), client.folder / "log");
   auto const lines = init() + batch(1, {{"loss", 1}});
   static_cast<void>(sender.send(lines, is_not_cancelled));
-  while (client.calls().size() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  auto const has_logged = [&] {
+    return std::filesystem::exists(client.folder / "calls") && client.calls().size() == 2;
+  };
+  for (int tries = 0; tries < 6000 && !has_logged(); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::filesystem::remove_all(client.folder / "offline-run-1");
   std::string message;
   try {

@@ -41,14 +41,15 @@ struct fake_server {
     if (request.url.ends_with("experiments/create")) return {200, R"({"experiment_id": "3"})"};
     if (request.url.ends_with("runs/create")) {
       is_deleted = false;
-      for (auto const& tag : json::parse(request.body).at("tags"))
+      auto const body = json::parse(request.body);
+      for (auto const& tag : body.at("tags"))
         if (tag.at("key") == "parallellm_run") key = tag.at("value");
       if (std::exchange(loses_creation, false)) throw mpt::trackers::no_answer("timeout");
       return {200, R"({"run": {"info": {"run_id": "r1"}}})"};
     }
     if (request.url.ends_with("runs/search")) {
       auto const body = json::parse(request.body);
-      bool const is_found = body.at("experiment_ids") == json{"3"} && !key.empty() &&
+      bool const is_found = body.at("experiment_ids") == json::array({"3"}) && !key.empty() &&
                             body.at("filter") == "tags.parallellm_run = '" + key + "'";
       return {200, is_found ? R"({"runs": [{"info": {"run_id": "r1"}}]})" : "{}"};
     }
