@@ -25,7 +25,7 @@ def lines_of(file, taken):
             taken.add(header[1])
             yield f"// <{header[1]}>"
             yield from lines_of(HEADERS / header[1], taken)
-        elif not header and line != "#pragma once":
+        elif not header and line not in ("#pragma once", "#pragma GCC system_header"):  # which belong to included files
             yield line
 
 

@@ -30,7 +30,7 @@ done
 # Folders that are given by absolute paths, with a prefix elsewhere.
 for folders in "lib $out/headers" "$out/lib include" "$out/lib $out/headers"; do
   read -r lib headers <<< "$folders"
-  rm -rf "$out"/{lib,headers,prefix}
+  rm -rf "${out:?}"/{lib,headers,prefix}
   { cmake -S "$source" -B "$out/build" -DPARALLELLM_APPS=OFF -DPARALLELLM_TESTS=OFF -DPARALLELLM_BENCH=OFF -DCMAKE_CXX_COMPILER="$compiler" \
     -DCMAKE_INSTALL_PREFIX="$out/prefix" -DCMAKE_INSTALL_LIBDIR="$lib" -DCMAKE_INSTALL_INCLUDEDIR="$headers" &&
     cmake --install "$out/build" --component development; } > "$out/absolute.log" 2>&1 || { tail "$out/absolute.log"; fail "no installation into $folders"; }
