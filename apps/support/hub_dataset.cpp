@@ -121,6 +121,7 @@ std::vector<std::string> hub_dataset::splits(std::string const& subset) const {
 }
 
 void hub_dataset::get(mpt::hub::listing const& files) {
+  outline_.reset();  // a process that is killed during a long download leaves none behind
   mpt::hub::wanted_repository wanted{{mpt::hub::repository_kind::dataset, name_}};
   wanted.revision = commit_;
   wanted.choice = [&](mpt::hub::listing const&) { return files; };

@@ -55,7 +55,7 @@ class hub_dataset {
   mpt::hub::listing files_;
   std::unique_ptr<mpt::console::progress> bar_;
   bool is_announced_ = false;                          // that something is downloaded
-  mutable std::unique_ptr<temporary_folder> outline_;  // made at the first use
+  mutable std::unique_ptr<temporary_folder> outline_;  // made when files are looked for
 };
 
 }  // namespace apps

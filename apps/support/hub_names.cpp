@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <mpt/config/read_train.hpp>
 #include <mpt/finetune/find_files.hpp>
+#include <mpt/finetune/split_files.hpp>
 #include <mpt/hub/choose_files.hpp>
 #include <mpt/hub/fetch_repository.hpp>
 #include <mpt/yaml/document.hpp>
@@ -44,6 +45,9 @@ template <class Get>
   mpt::hub::wanted_repository out;
   out.repository.name = name;
   out.choice = [choice](mpt::hub::listing const& files) { return model_files(files, choice); };
+  out.missing_file = [choice](fs::path const& folder) {
+    return mpt::hub::missing_model_file(folder, choice);
+  };
   return out;
 }
 
@@ -51,6 +55,7 @@ template <class Get>
   mpt::hub::wanted_repository out;
   out.repository.name = name;
   out.choice = mpt::hub::tokenizer_files;
+  out.missing_file = mpt::hub::missing_tokenizer_file;
   return out;
 }
 
@@ -114,12 +119,19 @@ void replace_evaluated_names(config_node& root, config_node& model) {
 void fetch_set(mpt::finetuning_config& set) {
   if (!is_offered({mpt::hub::repository_kind::dataset, set.name})) return;
   hub_dataset found = by_name(set.name, [&] { return hub_dataset(set.name); });
+  mpt::finetune::file_names names{.name = found.folder().native(),
+                                  .split = set.split,
+                                  .data_dir = set.data_dir,
+                                  .data_files = set.data_files};
+  if (auto const unnamed = names.data_files.extract(""))
+    names.data_files[names.split] = unnamed.mapped();
   if (found.is_listed()) {
-    mpt::finetune::file_names names{
-        .name = {}, .split = set.split, .data_dir = set.data_dir, .data_files = set.data_files};
-    if (auto const unnamed = names.data_files.extract(""))
-      names.data_files[names.split] = unnamed.mapped();
     found.get(found.files(names));
+  } else {
+    auto const missing = mpt::finetune::missing_part(mpt::finetune::find_files(names));
+    parallel::require(missing.empty(), set.name,
+                      ": the cache has only a part of it, as another program left it: ", missing,
+                      " is missing; get the rest once with access to the hub");
   }
   set.name = found.folder().native();
 }

@@ -99,6 +99,27 @@ done
 HF_HUB_OFFLINE=1 "$programs/finetune" tune.yaml metrics_file=offline.jsonl > log 2>&1 || { cat log >&2; fail offline; }
 diff <(loss folders.jsonl) <(loss offline.jsonl) || fail "finetuning offline has other losses"
 
+# A cache that another program filled in part has no listing: what is missing is named, nothing is taken for whole.
+commit=$(cat home/hub/models--org--tiny/refs/main)
+mkdir -p partial/hub/models--org--tiny/{refs,snapshots/"$commit"} partial/hub/datasets--org--parts/{refs,snapshots/"$commit"}
+printf '%s' "$commit" | tee partial/hub/models--org--tiny/refs/main > partial/hub/datasets--org--parts/refs/main
+snapshot=partial/hub/models--org--tiny/snapshots/$commit
+cp root/models/org/tiny/tokenizer*.json "$snapshot"
+partial() { # missing program...
+  HF_HUB_OFFLINE=1 HF_HOME=$work/partial refused "the cache has only a part of it, as another program left it: $1 is missing" "${@:2}"
+}
+partial config.json "$programs/generate" org/tiny --prompt x
+cp root/models/org/tiny/*config.json "$snapshot"
+partial model.safetensors "$programs/generate" org/tiny --prompt x
+cp root/models/org/tiny/model.safetensors "$snapshot"
+HF_HUB_OFFLINE=1 HF_HOME=$work/partial "$programs/generate" org/tiny --prompt 'template' --max_new_tokens 12 > by-part 2> /dev/null
+same by-folder by-part
+rm "$snapshot/tokenizer.json"
+partial tokenizer.json "$programs/prepare" --tokenizer org/tiny --out_root part "${text[0]}"
+cp root/models/org/tiny/tokenizer.json "$snapshot"
+cp root/datasets/org/rows/data/train-00000-of-00001.jsonl partial/hub/datasets--org--parts/snapshots/"$commit"/train-00001-of-00002.jsonl
+partial train-00000-of-00002.jsonl "$programs/finetune" tune.yaml train_loader.dataset.hf_name=org/parts eval_interval=0 eval_loader=
+
 # Names that lead nowhere, and none that leads to the hub by mistake.
 refused "there is no folder 'org/absent' here; as a name of the hub: $HF_ENDPOINT/org/absent: the hub has no such model" \
   "$programs/generate" org/absent --prompt x

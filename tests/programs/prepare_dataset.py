@@ -248,7 +248,9 @@ def test_parquet():
 def test_killed_run():
     hub.reset({"path": "train.00001", "server": "files", "kind": "slow", "bytes_per_second": 10_000, "times": 1})
     arguments = ("--data_subset", "en", "--splits", "train_small")
-    process = subprocess.Popen(command("killed", "org/web", *arguments), env=hub.environment("killed-home"),
+    (WORK / "temporary").mkdir()
+    process = subprocess.Popen(command("killed", "org/web", *arguments),
+                               env=hub.environment("killed-home", TMPDIR=str(WORK / "temporary")),
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     part = None
     deadline = time.monotonic() + 60
@@ -258,7 +260,7 @@ def test_killed_run():
         part = next((WORK / "killed-home").rglob("*.incomplete"), None)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert not (WORK / "killed/train_small/index.json").exists()
+    assert not (WORK / "killed/train_small/index.json").exists() and not list((WORK / "temporary").iterdir())
     hub.reset()
     prepare("killed", "org/web", *arguments, home="killed-home")
     assert files(WORK / "killed/train_small") == files(WORK / "small/train_small")

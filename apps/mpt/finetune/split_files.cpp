@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <set>
+#include <string>
 #include <system_error>
+
+#include <fmt/format.h>
 
 namespace mpt::finetune {
 namespace {
@@ -30,6 +35,11 @@ namespace {
     if (matches) return name.substr(0, dash);
   }
   return {};
+}
+
+/// Whether `name` has five digits at `begin`.
+[[nodiscard]] bool is_number(std::string_view name, std::size_t begin) {
+  return begin + 5 <= name.size() && name.find_first_not_of("0123456789", begin) >= begin + 5;
 }
 
 }  // namespace
@@ -110,6 +120,33 @@ std::vector<std::filesystem::path> files_of_one_format(
       chosen.push_back(file);
   }
   return chosen;
+}
+
+std::string missing_part(std::vector<std::filesystem::path> const& files) {
+  // each part may have an ending of its own: train-00000-of-00003-6ef3991c06080e14.parquet
+  std::set<std::filesystem::path> present;            // up to "-of-00003"
+  std::map<std::filesystem::path, std::string> seen;  // without the number, with an ending
+  for (auto const& file : files) {
+    auto const name = file.filename().native();
+    auto const middle = name.find("-of-");
+    if (middle == name.npos || middle < 5 || !is_number(name, middle - 5) ||
+        !is_number(name, middle + 4))
+      continue;
+    present.insert(file.parent_path() / name.substr(0, middle + 9));
+    auto const ending = name.substr(middle + 9);
+    seen.emplace(file.parent_path() / (name.substr(0, middle - 5) + name.substr(middle, 9)),
+                 ending.starts_with('-') ? "*" : ending);
+  }
+  for (auto const& [file, ending] : seen) {
+    auto const name = file.filename().native();
+    auto const beginning = name.substr(0, name.size() - 9);
+    int const count = std::stoi(name.substr(name.size() - 5));
+    for (int i = 0; i < count; ++i) {
+      auto const part = beginning + fmt::format("{:05}", i) + name.substr(name.size() - 9);
+      if (!present.contains(file.parent_path() / part)) return part + ending;
+    }
+  }
+  return {};
 }
 
 std::vector<std::filesystem::path> split_files(std::filesystem::path folder,

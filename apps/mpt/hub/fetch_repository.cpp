@@ -164,6 +164,11 @@ class fetch {
                         ": the cache has only a part of it: ", missing.size(), " of ",
                         out.files.size(), " files are missing (", first_names(missing), "), and ",
                         reason, "; get the rest once with access to the hub");
+    } else if (wanted_.missing_file) {
+      auto const missing = wanted_.missing_file(folder);
+      parallel::require(missing.empty(), described(wanted_),
+                        ": the cache has only a part of it, as another program left it: ", missing,
+                        " is missing, and ", reason, "; get the rest once with access to the hub");
     }
     return out;
   }

@@ -60,6 +60,10 @@ inline constexpr std::array<split_words, 3> known_splits = {
 [[nodiscard]] std::vector<std::filesystem::path> files_of_one_format(
     std::vector<std::filesystem::path> const& files);
 
+/// The name of a file that `files` lack although the name of one of them, such as
+/// train-00000-of-00003.parquet, says that there are so many; empty if they lack none.
+[[nodiscard]] std::string missing_part(std::vector<std::filesystem::path> const& files);
+
 /// The files of a split in `folder`. Error: no such split; the message lists the splits that exist.
 [[nodiscard]] std::vector<std::filesystem::path> split_files(std::filesystem::path folder,
                                                              std::string const& split);

@@ -1,6 +1,9 @@
 // choose_files: which files of a repository the programs need.
 #pragma once
 
+#include <filesystem>
+#include <string>
+
 #include <mpt/hub/listing.hpp>
 
 namespace mpt::hub {
@@ -14,5 +17,12 @@ enum class weights { included, excluded };
 
 /// The files of a tokenizer.
 [[nodiscard]] listing tokenizer_files(listing const& files);
+
+/// A file without which the model, or PEFT's adapter, in `folder` cannot be read; empty if it can:
+/// its configuration and, if `choice` includes them, its weights with all their shards.
+[[nodiscard]] std::string missing_model_file(std::filesystem::path const& folder, weights choice);
+
+/// A file without which the tokenizer in `folder` cannot be read; empty if it can.
+[[nodiscard]] std::string missing_tokenizer_file(std::filesystem::path const& folder);
 
 }  // namespace mpt::hub

@@ -38,6 +38,10 @@ struct wanted_repository {
   std::string revision = "main";
   file_choice choice{};       ///< empty: all files
   bool may_be_empty = false;  ///< whether the choice may be of no file
+  /// Names a file that a snapshot lacks; returns an empty name where it lacks none. It is asked
+  /// where the cache has no listing of the snapshot, since another program made it. Without it such
+  /// a snapshot is taken as it is.
+  std::function<std::string(std::filesystem::path const& snapshot)> missing_file{};
 };
 
 struct snapshot {

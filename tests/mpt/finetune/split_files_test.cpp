@@ -98,3 +98,23 @@ TEST_CASE("splits: all files are for training when none names a split") {
   CHECK(empty.error("train") ==
         ": holds no data; expected files *.jsonl, *.json, *.csv or *.parquet (.gz and .zst too)");
 }
+
+TEST_CASE("splits: a part that is not there is found by the names of the others") {
+  using mpt::finetune::missing_part;
+  using paths = std::vector<std::filesystem::path>;
+  CHECK(missing_part({}).empty());
+  CHECK(missing_part({"s/train.jsonl", "s/x-of-y.jsonl", "s/1-of-2.jsonl"}).empty());
+  paths const parts{"s/train-00000-of-00003.parquet", "s/train-00001-of-00003.parquet",
+                    "s/train-00002-of-00003.parquet"};
+  CHECK(missing_part(parts).empty());
+  for (std::size_t i = 0; i < 3; ++i) {
+    auto some = parts;
+    some.erase(some.begin() + static_cast<std::ptrdiff_t>(i));
+    CHECK(missing_part(some) == parts[i].filename());
+  }
+  CHECK(missing_part({"s/c4-train.00001-of-00002.json.gz"}) == "c4-train.00000-of-00002.json.gz");
+  CHECK(missing_part({"s/a-00000-of-00002-01ab.csv", "s/a-00001-of-00002-9fe3.csv"}).empty());
+  CHECK(missing_part({"s/a-00000-of-00002-01ab.csv"}) == "a-00001-of-00002*");
+  CHECK(missing_part({"s/a-00000-of-00002.csv", "t/a-00001-of-00002.csv"}) ==
+        "a-00001-of-00002.csv");
+}

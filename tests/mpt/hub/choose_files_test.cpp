@@ -1,6 +1,8 @@
 #include <mpt/hub/choose_files.hpp>
 
+#include <filesystem>
 #include <initializer_list>
+#include <mpt/data/scratch.hpp>
 #include <string>
 #include <vector>
 
@@ -53,6 +55,37 @@ TEST_CASE("tokenizer files: neither weights nor other texts are taken") {
   CHECK(paths(tokenizer_files(repository_of({"README.md", "config.json", "model.safetensors",
                                              "tokenizer.json", "tokenizer_config.json"}))) ==
         names{"config.json", "tokenizer.json", "tokenizer_config.json"});
+}
+
+TEST_CASE("model files: a folder that lacks one that is needed says which") {
+  data_test::scratch_folder const folder;
+  auto const missing = [&](weights choice) { return missing_model_file(folder.path(), choice); };
+  auto const put = [&](char const* name, char const* text = "x") {
+    data_test::put_file(folder / name, text);
+  };
+  CHECK(missing(weights::excluded) == "config.json");
+  put("config.json");
+  CHECK(missing(weights::excluded).empty());
+  CHECK(missing(weights::included) == "model.safetensors");
+  put("pytorch_model.bin.index.json",
+      R"({"weight_map": {"a": "pytorch_model-00001-of-00002.bin", "b": "pytorch_model-00002-of-00002.bin"}})");
+  put("pytorch_model-00001-of-00002.bin");
+  CHECK(missing(weights::included) == "pytorch_model-00002-of-00002.bin");
+  std::filesystem::create_symlink("../blobs/none", folder / "pytorch_model-00002-of-00002.bin");
+  CHECK(missing(weights::included) == "pytorch_model-00002-of-00002.bin");
+  std::filesystem::remove(folder / "pytorch_model-00002-of-00002.bin");
+  put("pytorch_model-00002-of-00002.bin");
+  CHECK(missing(weights::included).empty());
+  put("model.safetensors.index.json",
+      R"({"weight_map": {"a": "model-00001-of-00001.safetensors"}})");
+  CHECK(missing(weights::included) == "model-00001-of-00001.safetensors");
+  put("model.safetensors");
+  CHECK(missing(weights::included).empty());
+  std::filesystem::remove(folder / "config.json");
+  put("adapter_config.json");
+  CHECK(missing(weights::included) == "adapter_model.safetensors");
+  put("adapter_model.bin");
+  CHECK(missing(weights::included).empty());
 }
 
 }  // namespace choose_files_test
