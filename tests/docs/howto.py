@@ -70,6 +70,10 @@ def follow(page):
     text = page.read_text()
     quoted = check_code(page.name, text)
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    missing = {name for name in re.findall(r"build/apps/(\w+)", text) if not (programs / name).exists()}
+    if missing:  # such as launch, where its libraries are not installed
+        print(f"{page.name}: left out, as there is no {' and no '.join(sorted(missing))}")
+        return 0, quoted
     base = (out / "apps/configs/small.yaml").read_text()
     mine = sections(base)
     printed, commands = "", 0
