@@ -29,6 +29,7 @@
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
 #include "support/parquet.hpp"
+#include "support/results_file.hpp"
 
 namespace {
 
@@ -47,6 +48,7 @@ struct arguments {
   std::size_t max_seq_len = 2048;
   std::string target_prompts = "none";
   std::string target_responses = "last";
+  apps::results_file json;
 };
 
 /// Reads a share such as "2/8": process 2 of 8, counted from 0.
@@ -86,6 +88,28 @@ void check_separators(arguments const& args, mpt::tokenizer const& tokenizer,
     mpt::console::say(
         "note: the tokenizer itself puts a token around every text, and --bos_text or --eos_text "
         "another\n");
+}
+
+/// Writes what prepare prints as JSON.
+void write_counts(arguments const& args, mpt::data::process_share const& share,
+                  mpt::data::prepare_share_result const& shared) {
+  auto const& total = shared.part.total;
+  nlohmann::ordered_json counts{
+      {"folder", shared.part.folder.native()},
+      {"already_complete", shared.part.status == mpt::data::prepare_status::already_complete},
+      {"samples", total.samples},
+      {"tokens_of_sample", args.concat_tokens},
+      {"documents", total.documents},
+      {"tokens", total.tokens},
+      {"bytes", total.bytes},
+      {"shards", total.shards},
+      {"seconds", total.seconds}};
+  if (share.count > 1)
+    counts["processes"] = {{"count", share.count},
+                           {"unfinished", shared.missing},
+                           {"folder", shared.folder.native()},
+                           {"samples", shared.samples}};
+  args.json.write(counts);
 }
 
 void prepare(arguments const& args) {
@@ -141,6 +165,8 @@ void prepare(arguments const& args) {
   else
     shared = mpt::data::prepare_share(options, share, make_encoder);
   bar.finish();
+  write_counts(args, share, shared);
+  if (args.json.is_printed_alone()) return;
   auto const& result = shared.part;
   bool const was_complete = result.status == mpt::data::prepare_status::already_complete;
   if (result.folder.empty())
@@ -199,6 +225,12 @@ void prepare_finetuning(arguments const& args) {
   auto const number = [](std::uint64_t count) {
     return console::grouped(static_cast<std::int64_t>(count));
   };
+  args.json.write({{"folder", folder.native()},
+                   {"rows", report.rows - report.dropped},
+                   {"tokenised", tokenizer.has_value()},
+                   {"dropped_rows", report.dropped},
+                   {"truncated_rows", report.truncated}});
+  if (args.json.is_printed_alone()) return;
   fmt::print("{}: {} rows, {}\n", folder.string(), number(report.rows - report.dropped),
              tokenizer ? "tokenised" : "as text");
   if (report.dropped > 0)
@@ -271,6 +303,7 @@ int main(int argc, char** argv) {
                  "responses that are trained on: last or all")
       ->capture_default_str()
       ->needs(finetuning);
+  args.json.add_to(app, "the counts");
   app.add_option("files", args.files, "input files, in order")
       ->required()
       ->check(CLI::ExistingFile);
@@ -279,6 +312,7 @@ int main(int argc, char** argv) {
       [&] {
         if (args.finetuning) require_options_of_rows(app);
         if (app.count("--process") == 0) apps::require_one_process();
+        args.json.check(args.files);
         args.tokenizer = apps::local_tokenizer(args.tokenizer);
         if (args.finetuning) return prepare_finetuning(args);
         parallel::require(!args.tokenizer.empty(),
