@@ -86,16 +86,18 @@ TEST_CASE("report page: every evaluation set has a row, and the comparison names
     }
     return out;
   };
-  auto const one = mpt::report::page_of({run("one", {"books", "c4"}, 2)}, "");
-  CHECK(one.find("<dd>2.0000</dd><dd class=\"detail\">lowest 2.0000 at batch 20, on books</dd>") !=
+  auto const single = mpt::report::page_of({run("one", {"books", "c4"}, 2)}, "");
+  CHECK(
+      single.find("<dd>2.0000</dd><dd class=\"detail\">lowest 2.0000 at batch 20, on books</dd>") !=
+      std::string::npos);
+  CHECK(single.find("<th scope=\"row\">books</th><td>2.0000</td><td>7.39</td>") !=
         std::string::npos);
-  CHECK(one.find("<th scope=\"row\">books</th><td>2.0000</td><td>7.39</td>") != std::string::npos);
-  CHECK(one.find("<th scope=\"row\">c4</th><td>3.0000</td><td>20.09</td>") != std::string::npos);
-  auto const both =
+  CHECK(single.find("<th scope=\"row\">c4</th><td>3.0000</td><td>20.09</td>") != std::string::npos);
+  auto const compared =
       mpt::report::page_of({run("one", {"books", "c4"}, 2), run("two", {"c4"}, 2.5)}, "");
-  CHECK(both.find("<th scope=\"col\">eval loss (c4)</th>") != std::string::npos);
-  CHECK(both.find("<td>3.0000</td>") != std::string::npos);
-  CHECK(both.find("<td><strong>2.5000</strong></td>") != std::string::npos);
+  CHECK(compared.find("<th scope=\"col\">eval loss (c4)</th>") != std::string::npos);
+  CHECK(compared.find("<td>3.0000</td>") != std::string::npos);
+  CHECK(compared.find("<td><strong>2.5000</strong></td>") != std::string::npos);
   auto const different = mpt::report::page_of({run("one", {"a"}, 2), run("two", {"b"}, 2.5)}, "");
   CHECK(different.find("eval loss") == std::string::npos);
   CHECK(different.find("evaluations, which are on different sets, stand below") !=
@@ -110,15 +112,16 @@ TEST_CASE("report page: memory of the ranks over time, of many ranks the most an
     points.add(50, 1024.0 * (rank + 1));
     points.add(100, 2048.0 * (rank + 1));
   }
-  auto const few = mpt::report::page_of({run}, "");
-  CHECK(few.find("figure-ranks") != std::string::npos);
-  CHECK(few.find("<th scope=\"col\">rank 3</th>") != std::string::npos);
-  CHECK(few.find("<th scope=\"row\">100</th><td>2 KiB</td><td>4 KiB</td><td>6 KiB</td>") !=
+  auto const page_of_few = mpt::report::page_of({run}, "");
+  CHECK(page_of_few.find("figure-ranks") != std::string::npos);
+  CHECK(page_of_few.find("<th scope=\"col\">rank 3</th>") != std::string::npos);
+  CHECK(page_of_few.find("<th scope=\"row\">100</th><td>2 KiB</td><td>4 KiB</td><td>6 KiB</td>") !=
         std::string::npos);
   while (run.memory_by_rank.size() < 20) run.memory_by_rank.push_back(run.memory_by_rank.front());
-  auto const many = mpt::report::page_of({run}, "");
-  CHECK(many.find("<th scope=\"col\">the least of a rank</th>") != std::string::npos);
-  CHECK(many.find("<th scope=\"row\">100</th><td>8 KiB</td><td>2 KiB</td>") != std::string::npos);
+  auto const page_of_many = mpt::report::page_of({run}, "");
+  CHECK(page_of_many.find("<th scope=\"col\">the least of a rank</th>") != std::string::npos);
+  CHECK(page_of_many.find("<th scope=\"row\">100</th><td>8 KiB</td><td>2 KiB</td>") !=
+        std::string::npos);
 }
 
 TEST_CASE("report page: of keys, those that differ are apart") {

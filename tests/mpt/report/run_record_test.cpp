@@ -185,11 +185,11 @@ TEST_CASE("run facts: evaluations by set, the first of eval_loader first") {
 TEST_CASE("run facts: runs are compared on the first set that all of them have") {
   auto const compare = [](std::vector<std::vector<std::string>> const& labels) {
     std::vector<mpt::report::run_facts> facts;
-    for (auto const& of_run : labels) facts.push_back(facts_of(evaluated_run(of_run)));
+    for (auto const& sets : labels) facts.push_back(facts_of(evaluated_run(sets)));
     std::vector<mpt::report::run_facts*> pointers;
-    for (auto& one : facts) pointers.push_back(&one);
+    for (auto& run : facts) pointers.push_back(&run);
     std::string out = mpt::report::compare_by_common_set(pointers) ? "" : "none:";
-    for (auto const& one : facts) out += " " + one.evaluation.label;
+    for (auto const& run : facts) out += " " + run.evaluation.label;
     return out;
   };
   CHECK(compare({{"a", "b", "c"}, {"b", "c"}, {"b"}}) == " b b b");
