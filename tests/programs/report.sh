@@ -29,7 +29,7 @@ assert "src=\"data:image/svg+xml;base64,PHN2Zy" in page, "the picture of the ste
 assert "generated at 20 ba" not in page, "a text that is a note, too"
 assert "decoupled_adamw" in page and ">save_interval<" in page
 events = [json.loads(line) for line in open("one/ckpt/run.jsonl")]
-assert [e["event"] for e in events if e["event"] != "note"] == ["start", "train", "end"]
+assert [e["event"] for e in events if e["event"] != "note"] == ["start", "train", "memory", "end"]
 start, end = events[0], events[-1]
 assert start["configuration"]["run_name"] == "one" and start["configuration"]["optimizer.lr"] == "1.0e-3"
 assert start["program"] == "pretrain" and start["ranks"] == 1 and sum(start["memory_plan"].values()) > 0
