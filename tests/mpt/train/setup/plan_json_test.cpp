@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <mpt/console/format.hpp>
 #include <mpt/train/setup/plan_json.hpp>
@@ -82,7 +83,8 @@ TEST_CASE("plan as JSON: every figure is that of the text") {
                                                         {"  optimizer", "optimizer_states"},
                                                         {"  unit buffers", "buffers"},
                                                         {"  activations", "activations"}}) {
-    CAPTURE(row);
+    std::string const name = row;
+    CAPTURE(name);
     CHECK(value_of(text, row) == size(memory["bytes"][key]));
     CHECK(memory["bytes"][key].get<double>() > 0);
   }
