@@ -17,16 +17,12 @@ prepared=(--tokenizer tokenizer --concat_tokens 32 --eos_text '<|endoftext|>' --
 document prepare.json prepare "${prepared[@]}" --json -
 printf '{"prompt": "a", "response": "b"}\n{"prompt": "a", "response": ""}\n' > rows.jsonl
 document rows.json prepare --finetuning --tokenizer tokenizer --out_root rows rows.jsonl --json -
-cat >> small.yaml <<'YAML'
-eval_loader: {name: text, dataset: {local: few, shuffle: false}}
-eval_interval: 40ba
-YAML
-document plan.json pretrain small.yaml dry_run=true ranks=8 zero_stage=3 parallelism.pipeline=2 device_memory=1GB --json -
-"$programs/pretrain" small.yaml dry_run=true ranks=8 zero_stage=3 parallelism.pipeline=2 device_memory=1GB \
+document plan.json pretrain small.yaml save_folder=planned dry_run=true ranks=8 zero_stage=3 parallelism.pipeline=2 device_memory=1GB --json -
+"$programs/pretrain" small.yaml save_folder=planned dry_run=true ranks=8 zero_stage=3 parallelism.pipeline=2 device_memory=1GB \
   --json beside.json > plan.txt 2> log || { cat log >&2; fail "a plan with a file"; }
 cmp -s plan.json beside.json || fail "a plan in a file is another one"
-document step.json pretrain small.yaml dry_run=true print_plan=true ranks=2 parallelism.pipeline=2 --json -
-"$programs/pretrain" small.yaml dry_run=true ranks=2 device_memory=3MB --json tight.json > out 2> log && fail "it fits"
+document step.json pretrain small.yaml save_folder=planned dry_run=true print_plan=true ranks=2 parallelism.pipeline=2 --json -
+"$programs/pretrain" small.yaml save_folder=planned dry_run=true ranks=2 device_memory=3MB --json tight.json > out 2> log && fail "it fits"
 grep -q '^error: does not fit' log || { cat log >&2; fail "it is not said that a plan does not fit"; }
 document run.json pretrain small.yaml save_folder=ckpt preflight=true --json -
 document evaluation.json evaluate ckpt --data few --json -
