@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <mpt/console/format.hpp>
+#include <mpt/console/plain_text.hpp>
 #include <mpt/console/say.hpp>
 #include <parallel/checkpoint/checkpoints.hpp>
 #include <parallel/checkpoint/difference.hpp>
@@ -20,6 +21,7 @@
 #include "support/app.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
+#include "support/results_file.hpp"
 
 namespace {
 
@@ -27,6 +29,7 @@ namespace checkpoint = parallel::checkpoint;
 namespace fs = std::filesystem;
 using mpt::console::bytes;
 using mpt::console::duration;
+using mpt::console::plain_text;
 using json = nlohmann::ordered_json;
 
 /// Whether `folder` is a checkpoint, intact or damaged, rather than a folder of checkpoints.
@@ -116,7 +119,7 @@ void print_row(json const& row) {
   fmt::print("{:<16} {:>6} {:>8} {:>10} {:>12}  {}\n", row.at("name").get<std::string>(),
              number("ranks"), number("tensors"),
              is_complete ? bytes(row.at("bytes").get<double>()) : "–",
-             duration(row.at("age_seconds").get<double>()), state);
+             duration(row.at("age_seconds").get<double>()), plain_text(state));
 }
 
 /// Folders beside the checkpoints that are no checkpoints yet, or no more.
@@ -140,7 +143,7 @@ void list(fs::path const& folder, bool as_json) {
   auto const unfinished = leftovers(folder);
   if (as_json) {
     rows.insert(rows.end(), unfinished.begin(), unfinished.end());
-    return fmt::print("{}\n", rows.dump(2));
+    return fmt::print("{}", apps::text_of_document(rows));
   }
   fmt::print("{:<16} {:>6} {:>8} {:>10} {:>12}  {}\n", "name", "ranks", "tensors", "size", "age",
              "state");
@@ -176,20 +179,20 @@ void verify(fs::path const& folder, bool as_json) {
     if (found.empty())
       fmt::print("{}: sound; {} read and checked, {}/s\n", entry.folder.native(), bytes(size),
                  bytes(size / std::max(elapsed.count(), 1e-9)));
-    for (auto const& problem : found) fmt::print("{}\n", problem);
+    for (auto const& problem : found) fmt::print("{}\n", plain_text(problem));
   }
-  if (as_json) fmt::print("{}\n", rows.dump(2));
+  if (as_json) fmt::print("{}", apps::text_of_document(rows));
   parallel::require(damaged == 0, damaged, " of ", checkpoints.size(), " checkpoint",
                     checkpoints.size() > 1 ? "s" : "", damaged == 1 ? " is" : " are",
                     " damaged; see above");
 }
 
 void print_difference(checkpoint::tensor_difference const& one, parallel::index size) {
-  if (!one.form.empty()) return fmt::print("{}: {}\n", one.tensor, one.form);
+  if (!one.form.empty()) return fmt::print("{}\n", plain_text(one.tensor + ": " + one.form));
   fmt::print(
       "{}: {} of {} elements differ, the first at {} ({:.9g} and {:.9g}), the largest difference "
       "{:.3g}\n",
-      one.tensor, one.elements, size, one.first, one.left, one.right, one.largest);
+      plain_text(one.tensor), one.elements, size, one.first, one.left, one.right, one.largest);
 }
 
 json json_of(checkpoint::tensor_difference const& one, parallel::index size) {
@@ -218,9 +221,9 @@ void diff(fs::path const& left_folder, fs::path const& right_folder, bool as_jso
     if (as_json)
       report["state"].push_back(text);
     else
-      fmt::print("state: {}\n", text);
+      fmt::print("state: {}\n", plain_text(text));
   }
-  if (as_json) fmt::print("{}\n", report.dump(2));
+  if (as_json) fmt::print("{}", apps::text_of_document(report));
   parallel::require(found.empty() && changes.empty(), left.folder().native(), " and ",
                     right.folder().native(), " differ in ", found.size(), " of ",
                     left.tensors().size(), " tensors",
@@ -228,11 +231,16 @@ void diff(fs::path const& left_folder, fs::path const& right_folder, bool as_jso
   if (!as_json) fmt::print("{} tensors, all bits the same\n", left.tensors().size());
 }
 
-void reshard(fs::path const& from, fs::path const& to, parallel::index count) {
+void reshard(fs::path const& from, fs::path const& to, parallel::index count, bool as_json) {
   auto const source = opened(from);
   checkpoint::folder_claim const claim(to);
   auto const written = checkpoint::reshard(source, to, count);
   checkpoint::checkpoint_reader const result(written);
+  if (as_json)
+    return fmt::print("{}", apps::text_of_document({{"from", source.folder().native()},
+                                                    {"to", written.native()},
+                                                    {"bytes", total_bytes(result)},
+                                                    {"ranks", ranks(result)}}));
   fmt::print("{} → {} ({} in the files of {} ranks)\n", source.folder().native(), written.native(),
              bytes(total_bytes(result)), ranks(result));
 }
@@ -263,9 +271,9 @@ int main(int argc, char** argv) {
   diffs->add_option("other", other, "a checkpoint, or a folder of them")
       ->required()
       ->check(CLI::ExistingDirectory);
-  for (auto* const shown : {lists, verifies, diffs})
-    shown->add_flag("--json", as_json, "print JSON instead");
   auto* const reshards = command("reshard", "write it as another number of ranks would have");
+  for (auto* const shown : {lists, verifies, diffs, reshards})
+    shown->add_flag("--json", as_json, "print JSON instead");
   reshards->add_option("to", other, "folder of checkpoints to write it into")->required();
   reshards->add_option("--ranks", count, "whose files it shall have")
       ->required()
@@ -277,7 +285,7 @@ int main(int argc, char** argv) {
         if (lists->parsed()) list(folder, as_json);
         if (verifies->parsed()) verify(folder, as_json);
         if (diffs->parsed()) diff(folder, other, as_json);
-        if (reshards->parsed()) reshard(folder, other, count);
+        if (reshards->parsed()) reshard(folder, other, count, as_json);
       },
       apps::is_primary_here());
 }

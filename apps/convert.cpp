@@ -3,6 +3,7 @@
 // form or merges them.
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <mpt/config/hf.hpp>
 #include <mpt/console/format.hpp>
@@ -14,6 +15,7 @@
 #include "support/app.hpp"
 #include "support/hub_names.hpp"
 #include "support/launcher.hpp"
+#include "support/results_file.hpp"
 
 namespace {
 
@@ -24,31 +26,83 @@ struct arguments {
   bool merge = false;
   bool gguf = false;
   bool shards_named = false;  // --max_shard_bytes is given
+  apps::results_file json;
 };
 
+/// What a conversion has written, and what the user should know of it.
+struct conversion {
+  std::filesystem::path to;
+  std::string form;         // "checkpoint", "Hugging Face folder", "adapter", "GGUF file"
+  std::string description;  // in parentheses behind the names
+  std::vector<std::string> notes = {};
+};
+
+/// Prints a conversion, and writes it as JSON.
+void report(arguments const& args, mpt::model_source const& source, conversion const& done,
+            std::string const& dtype) {
+  nlohmann::ordered_json results{{"from", source.path().native()},
+                                 {"to", done.to.native()},
+                                 {"form", done.form},
+                                 {"parameters", parameter_count(source.config())},
+                                 {"dtype", dtype}};
+  if (source.config().lora) results["adapter_rank"] = source.config().lora->rank;
+  results["notes"] = done.notes;
+  args.json.write(results);
+  if (args.json.is_printed_alone()) return;
+  fmt::print("{} → {} {}\n", source.path().string(), done.to.string(), done.description);
+  for (auto const& note : done.notes) fmt::print("note: {}\n", note);
+}
+
 /// Writes the adapters alone, in PEFT's form.
-void convert_adapter(mpt::model_source const& source, std::filesystem::path const& to,
-                     mpt::convert_options const& options) {
+[[nodiscard]] conversion convert_adapter(mpt::model_source const& source,
+                                         std::filesystem::path const& to,
+                                         mpt::convert_options const& options) {
   export_adapter(source, to, options);
   auto const& lora = *source.config().lora;
-  fmt::print("{} → {} (an adapter of rank {}{})\n", source.path().string(), to.string(), lora.rank,
-             lora.rank_pattern.empty() ? "" : ", and others for some layers");
+  conversion out{to, "adapter",
+                 fmt::format("(an adapter of rank {}{})", lora.rank,
+                             lora.rank_pattern.empty() ? "" : ", and others for some layers")};
   if (options.base.empty() && source.base().empty())
-    fmt::print("note: which model it stands beside is not known; name its folder with --base\n");
+    out.notes.emplace_back(
+        "which model it stands beside is not known; name its folder with --base");
+  return out;
 }
 
 /// Writes a GGUF file.
-void convert_to_gguf(mpt::model_source const& source, arguments const& args,
-                     mpt::convert_options const& options, std::string const& parameters) {
+[[nodiscard]] conversion convert_to_gguf(mpt::model_source const& source, arguments const& args,
+                                         mpt::convert_options const& options,
+                                         std::string const& description) {
   parallel::require(!args.shards_named, args.from.string(),
                     ": becomes one GGUF file; leave --max_shard_bytes out");
   parallel::require(args.merge || !source.config().lora, args.from.string(),
                     ": has adapters beside its weights, and a GGUF file of the model has none; add "
                     "--merge");
-  auto const notes = export_gguf(source, args.to, options);
-  fmt::print("{} → {} ({} parameters, {})\n", source.path().string(), args.to.string(), parameters,
-             options.dtype.empty() ? source.dtype() : options.dtype);
-  for (auto const& note : notes) fmt::print("note: {}\n", note);
+  return {args.to, "GGUF file", description, export_gguf(source, args.to, options)};
+}
+
+/// Writes a Hugging Face folder.
+[[nodiscard]] conversion convert_to_folder(mpt::model_source const& source, arguments const& args,
+                                           mpt::convert_options const& options,
+                                           std::string const& description) {
+  bool const keeps_tokenizer = options.tokenizer.empty() && source.tokenizer().empty() &&
+                               !tokenizer_of_export(source, args.to, options).empty();
+  export_hugging_face(source, args.to, options);
+  conversion out{args.to, "Hugging Face folder", description};
+  if (auto const gaps = transformers_gaps(source.config()); !gaps.empty())
+    out.notes.push_back(
+        fmt::format("transformers' own MPT does not have this form ({}); the folder's code does: "
+                    "load it with trust_remote_code=True",
+                    fmt::join(gaps, "; ")));
+  if (auto const unserved = mpt::vllm_gaps(source.config()); !unserved.empty())
+    out.notes.push_back(
+        fmt::format("vLLM does not serve this model as it is: {}", fmt::join(unserved, "; ")));
+  if (keeps_tokenizer)
+    out.notes.emplace_back(
+        "the tokenizer of the folder that was replaced goes with it; name another with "
+        "--tokenizer");
+  if (!std::filesystem::exists(args.to / "tokenizer.json"))
+    out.notes.emplace_back("no tokenizer was found to go with it; name one with --tokenizer");
+  return out;
 }
 
 void convert(arguments const& args) {
@@ -68,7 +122,10 @@ void convert(arguments const& args) {
                     ": has no adapters to merge; leave --merge out");
   parallel::require(args.options.base.empty() || source.config().lora, args.from.string(),
                     ": has no adapters that stand beside a model; leave --base out");
-  if (args.gguf) return convert_to_gguf(source, args, options, parameters);
+  auto const dtype = options.dtype.empty() ? source.dtype() : options.dtype;
+  auto const description = fmt::format("({} parameters, {})", parameters, dtype);
+  if (args.gguf)
+    return report(args, source, convert_to_gguf(source, args, options, description), dtype);
   bool const adapter_alone = is_checkpoint && source.config().lora && !args.merge;
   bool const exports = is_checkpoint || args.merge || mpt::hf::is_torch_file(source.path());
   parallel::require(!args.shards_named || (exports && !adapter_alone), args.from.string(),
@@ -76,32 +133,15 @@ void convert(arguments const& args) {
                     ", whose files are not divided by size; leave --max_shard_bytes out");
   parallel::require(args.options.tokenizer.empty() || !adapter_alone, args.from.string(),
                     ": becomes an adapter, with which no tokenizer goes; leave --tokenizer out");
-  if (adapter_alone) return convert_adapter(source, args.to, options);
-  if (exports) {
-    bool const keeps_tokenizer = options.tokenizer.empty() && source.tokenizer().empty() &&
-                                 !tokenizer_of_export(source, args.to, options).empty();
-    export_hugging_face(source, args.to, options);
-    auto const gaps = transformers_gaps(source.config());
-    fmt::print("{} → {} ({} parameters, {})\n", source.path().string(), args.to.string(),
-               parameters, options.dtype.empty() ? source.dtype() : options.dtype);
-    if (!gaps.empty())
-      fmt::print(
-          "note: transformers' own MPT does not have this form ({}); the folder's code does: load "
-          "it with trust_remote_code=True\n",
-          fmt::join(gaps, "; "));
-    if (auto const unserved = mpt::vllm_gaps(source.config()); !unserved.empty())
-      fmt::print("note: vLLM does not serve this model as it is: {}\n", fmt::join(unserved, "; "));
-    if (keeps_tokenizer)
-      fmt::print(
-          "note: the tokenizer of the folder that was replaced goes with it; name another with "
-          "--tokenizer\n");
-    if (!std::filesystem::exists(args.to / "tokenizer.json"))
-      fmt::print("note: no tokenizer was found to go with it; name one with --tokenizer\n");
-    return;
-  }
+  if (adapter_alone) return report(args, source, convert_adapter(source, args.to, options), dtype);
+  if (exports)
+    return report(args, source, convert_to_folder(source, args, options, description), dtype);
   auto const written = import_hugging_face(source, args.to, options);
-  fmt::print("{} → {} ({} parameters); begin from it with load_path={} load_weights_only=true\n",
-             source.path().string(), written.string(), parameters, args.to.string());
+  report(args, source,
+         {written, "checkpoint",
+          fmt::format("({} parameters); begin from it with load_path={} load_weights_only=true",
+                      parameters, args.to.string())},
+         dtype);
 }
 
 }  // namespace
@@ -135,10 +175,12 @@ int main(int argc, char** argv) {
                  "of an adapter: the folder of the model beside which it stands; default: as the "
                  "run says");
   app.add_flag("--replace", args.replace, "replace what is there");
+  args.json.add_to(app, "what was written");
   return apps::run(
       app, argc, argv,
       [&] {
         apps::require_one_process();
+        args.json.check({args.from});
         args.from = apps::local_model(args.from);
         args.options.tokenizer = apps::local_tokenizer(args.options.tokenizer);
         args.shards_named = app.count("--max_shard_bytes") > 0;

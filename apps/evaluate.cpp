@@ -34,6 +34,7 @@
 #include "support/loaded_model.hpp"
 #include "support/process.hpp"
 #include "support/report_file.hpp"
+#include "support/results_file.hpp"
 #include "support/text_batches.hpp"
 
 namespace {
@@ -41,7 +42,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct arguments {
-  fs::path model, adapter, data, tasks, gauntlet, json, markdown, rows;
+  fs::path model, adapter, data, tasks, gauntlet, markdown, rows;
+  apps::results_file json;
   std::vector<std::string> overrides;
   std::string name, tokenizer, precision = "fp32", device = "auto", token_encoding_type = "int64";
   std::optional<int> ranks, tensor;
@@ -217,7 +219,7 @@ void report(arguments const& args, evaluation const& plan, std::vector<outcome> 
   using nlohmann::ordered_json;
   std::vector<mpt::icl::model_report> reports;
   auto records = ordered_json::array();
-  bool const quiet = args.json == "-";  // JSON alone is printed
+  bool const quiet = args.json.is_printed_alone();
   for (auto const& result : outcomes) {
     reports.push_back(result.report);
     ordered_json record;
@@ -259,12 +261,7 @@ void report(arguments const& args, evaluation const& plan, std::vector<outcome> 
     for (auto const& result : reports) lines += row_lines(result);
     if (!args.rows.empty()) apps::write_report_file(args.rows, lines);
   }
-  if (args.json.empty()) return;
-  auto const record = from_yaml ? ordered_json{{"models", records}} : records.at(0);
-  if (args.json == "-")
-    fmt::print("{}\n", record.dump(2));
-  else
-    apps::write_report_file(args.json, record.dump(2) + "\n");
+  args.json.write(from_yaml ? ordered_json{{"models", records}} : records.at(0));
 }
 
 void say_once(mpt::config_report const& report) {
@@ -340,7 +337,7 @@ void check(arguments const& args) {
   parallel::require(args.sequence_length != 1,
                     "--seq_len 1: a sequence of one token has none to predict; give at least 2");
   std::vector<fs::path> const inputs{args.model, args.data, args.tasks, args.gauntlet};
-  apps::check_report_file("--json", args.json, inputs);
+  args.json.check(inputs);
   apps::check_report_file("--markdown", args.markdown, inputs);
   apps::check_report_file("--rows", args.rows, inputs);
 }
@@ -422,8 +419,7 @@ int main(int argc, char** argv) {
   app.add_option("--tensor", args.tensor,
                  "ranks that each hold a slice of the model, and read the same rows")
       ->check(apps::whole_number(1, 4096));
-  app.add_option("--json", args.json,
-                 "also write the numbers as JSON to this file (-: print, alone)");
+  args.json.add_to(app, "the numbers");
   app.add_option("--markdown", args.markdown, "also write the tables of tasks to this file");
   app.add_option("--rows", args.rows, "also write what came of each row of tasks, as JSON lines");
   apps::settle_threads(argv);

@@ -14,6 +14,7 @@
 
 #include "support/app.hpp"
 #include "support/http.hpp"
+#include "support/results_file.hpp"
 
 namespace {
 
@@ -22,6 +23,7 @@ struct arguments {
   std::string revision = "main";
   std::vector<std::string> include, exclude;
   bool dataset = false;
+  apps::results_file json;
 };
 
 [[nodiscard]] std::string size(std::uint64_t bytes) {
@@ -46,10 +48,16 @@ void fetch(arguments const& args) {
   auto const found =
       mpt::hub::fetch_repository(wanted, mpt::hub::read_settings(), apps::network, events);
   bar.finish();
+  args.json.write({{"name", args.name},
+                   {"kind", args.dataset ? "dataset" : "model"},
+                   {"commit", found.commit},
+                   {"folder", found.folder.native()},
+                   {"files", found.files.size()},
+                   {"downloaded_bytes", found.downloaded_bytes}});
   mpt::console::say("{}{}@{}: {} files, {} downloaded now\n", args.dataset ? "dataset " : "",
                     args.name, found.commit.substr(0, 12), found.files.size(),
                     size(found.downloaded_bytes));
-  fmt::print("{}\n", found.folder.native());
+  if (!args.json.is_printed_alone()) fmt::print("{}\n", found.folder.native());
 }
 
 }  // namespace
@@ -73,5 +81,9 @@ int main(int argc, char** argv) {
   app.add_option("--include", args.include,
                  "only files that this pattern matches ('*' also matches '/'); may be repeated");
   app.add_option("--exclude", args.exclude, "no files that this pattern matches; may be repeated");
-  return apps::run(app, argc, argv, [&] { fetch(args); });
+  args.json.add_to(app, "what was got");
+  return apps::run(app, argc, argv, [&] {
+    args.json.check();
+    fetch(args);
+  });
 }

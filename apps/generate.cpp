@@ -1,4 +1,6 @@
 // generate: continues a prompt, the prompts of a file, or a conversation with a model.
+#include <unistd.h>
+
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -9,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <mpt/console/plain_text.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/generate/chat.hpp>
 #include <mpt/generate/generate.hpp>
@@ -32,12 +35,13 @@
 #include "support/launcher.hpp"
 #include "support/loaded_model.hpp"
 #include "support/process.hpp"
-#include "support/report_file.hpp"
+#include "support/results_file.hpp"
 
 namespace {
 
 struct arguments {
-  std::filesystem::path model, adapter, prompts, json;
+  std::filesystem::path model, adapter, prompts;
+  apps::results_file json;
   std::string name, tokenizer, prompt, precision = "fp32", device = "auto";
   std::string system = "You are a friendly chatbot who aims to be helpful and honest.";
   std::vector<std::string> stops;
@@ -140,9 +144,10 @@ void print_times(std::vector<continuation> const& continuations, std::size_t bat
       1000 * sum.generate, 1000 * sum.decode, 1000 * sum.total(), per_token, 1000 / per_token);
 }
 
-/// Prints a text; throws if it cannot be written to standard output.
+/// Prints a text, on a terminal without what it would obey; throws if it cannot be written to
+/// standard output.
 void print(std::string const& text) {
-  fmt::print("{}", text);
+  fmt::print("{}", ::isatty(STDOUT_FILENO) == 1 ? mpt::console::plain_text(text) : text);
   apps::require_printed();
 }
 
@@ -156,7 +161,7 @@ nlohmann::ordered_json generation_json(std::string const& prompt, continuation c
 
 void write_json(arguments const& args, std::vector<mpt::file_prompt> const& prompts,
                 std::vector<continuation> const& continuations) {
-  if (args.json.empty()) return;
+  if (!args.json.is_asked()) return;
   auto generations = nlohmann::ordered_json::array();
   double seconds = 0;
   std::size_t tokens = 0;
@@ -165,22 +170,27 @@ void write_json(arguments const& args, std::vector<mpt::file_prompt> const& prom
     seconds += continuations[i].total();
     tokens += continuations[i].tokens;
   }
+  auto const seconds_of = [&](double continuation::*part) {
+    double sum = 0;
+    for (auto const& current : continuations) sum += current.*part;
+    return sum;
+  };
   nlohmann::ordered_json const record{
       {"model", args.name},
       {"generations", std::move(generations)},
       {"seconds", seconds},
+      {"encode_seconds", seconds_of(&continuation::encode)},
+      {"generate_seconds", seconds_of(&continuation::generate)},
+      {"decode_seconds", seconds_of(&continuation::decode)},
       {"output_tokens_per_second", seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0}};
-  if (args.json == "-")
-    fmt::print("{}\n", record.dump(2));
-  else
-    apps::write_report_file(args.json, record.dump(2) + "\n");
+  args.json.write(record);
 }
 
 /// Continues all prompts, whose lengths have been checked. A text has at most `max_tokens` tokens.
 void continue_prompts(arguments const& args, std::vector<mpt::file_prompt> const& prompts,
                       std::int64_t max_tokens, continue_texts const& continue_group) {
   std::vector<continuation> continuations;
-  bool const prints_json = args.json == "-";
+  bool const prints_json = args.json.is_printed_alone();
   bool const shows_progress = args.batch == 1 && !prints_json;
   for (std::size_t index = 0; index < prompts.size();) {
     std::size_t const end = std::min(index + args.batch, prompts.size());
@@ -296,7 +306,7 @@ class shared_work {
 void check_options(arguments const& args) {
   static_cast<void>(mpt::sampler(args.options.sampling));
   static_cast<void>(mpt::token_history(args.options.history, {}));
-  apps::check_report_file("--json", args.json, {args.model, args.prompts});
+  args.json.check({args.model, args.prompts});
 }
 
 /// The prompts to continue. Throws when one is too long for the model.
@@ -482,10 +492,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", args.device, "auto (a GPU when there is one), cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  app.add_option(
-         "--json", args.json,
-         "also write prompts, texts and times as JSON to this file (-: print only the JSON)")
-      ->excludes(chat);
+  args.json.add_to(app, "prompts, texts and times")->excludes(chat);
   args.is_given = [&app](std::string const& option) { return app.count(option) > 0; };
   apps::settle_threads(argv);
   return apps::run(

@@ -33,6 +33,7 @@
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
 #include "support/parquet.hpp"
+#include "support/results_file.hpp"
 
 namespace {
 
@@ -53,6 +54,7 @@ struct arguments {
   std::size_t max_seq_len = 2048;
   std::string target_prompts = "none";
   std::string target_responses = "last";
+  apps::results_file json;
 };
 
 /// Reads a share such as "2/8": process 2 of 8, counted from 0.
@@ -94,6 +96,29 @@ void check_separators(arguments const& args, mpt::tokenizer const& tokenizer,
         "another\n");
 }
 
+/// The counts of a set, as JSON.
+[[nodiscard]] nlohmann::ordered_json json_of_set(arguments const& args,
+                                                 mpt::data::process_share const& share,
+                                                 mpt::data::prepare_share_result const& shared) {
+  auto const& total = shared.part.total;
+  nlohmann::ordered_json counts{
+      {"folder", shared.part.folder.native()},
+      {"already_complete", shared.part.status == mpt::data::prepare_status::already_complete},
+      {"samples", total.samples},
+      {"tokens_of_sample", args.concat_tokens},
+      {"documents", total.documents},
+      {"tokens", total.tokens},
+      {"bytes", total.bytes},
+      {"shards", total.shards},
+      {"seconds", total.seconds}};
+  if (share.count > 1)
+    counts["processes"] = {{"count", share.count},
+                           {"unfinished", shared.missing},
+                           {"folder", shared.folder.native()},
+                           {"samples", shared.samples}};
+  return counts;
+}
+
 [[nodiscard]] mpt::data::prepare_options options_of(arguments const& args,
                                                     mpt::tokenizer const& tokenizer) {
   mpt::data::prepare_options options;
@@ -130,9 +155,31 @@ void check_separators(arguments const& args, mpt::tokenizer const& tokenizer,
   return max_samples ? std::max(read, ratio(status.samples, *max_samples)) : read;
 }
 
-/// Writes one set and says what it holds.
-void write_set(arguments const& args, mpt::data::prepare_options options,
-               mpt::tokenizer const& tokenizer) {
+/// Prints what a set holds.
+void print_set(arguments const& args, mpt::data::process_share const& share,
+               mpt::data::prepare_share_result const& shared) {
+  namespace console = mpt::console;
+  auto const& result = shared.part;
+  bool const was_complete = result.status == mpt::data::prepare_status::already_complete;
+  if (result.folder.empty())
+    fmt::print("process {} has nothing to do: whole files go to processes, none to this one\n",
+               args.process);
+  else
+    fmt::print("{}{}: {} samples of {} tokens from {} documents ({} tokens, {}), {} shards\n",
+               was_complete ? "already complete: " : "", result.folder.string(),
+               result.total.samples, args.concat_tokens,
+               console::grouped(static_cast<std::int64_t>(result.total.documents)),
+               console::count(static_cast<double>(result.total.tokens)),
+               console::bytes(static_cast<double>(result.total.bytes)), result.total.shards);
+  if (share.count > 1 && shared.missing > 0)
+    fmt::print("{} of {} processes have yet to finish\n", shared.missing, share.count);
+  else if (share.count > 1)
+    fmt::print("complete: {}: {} samples\n", shared.folder.string(), shared.samples);
+}
+
+/// Writes one set, says what it holds, and returns its counts as JSON.
+nlohmann::ordered_json write_set(arguments const& args, mpt::data::prepare_options options,
+                                 mpt::tokenizer const& tokenizer) {
   namespace console = mpt::console;
   auto const share = share_of(args.process);
   console::progress bar(share.count > 1         ? "prepare " + args.process + " "
@@ -166,22 +213,8 @@ void write_set(arguments const& args, mpt::data::prepare_options options,
   else
     shared = mpt::data::prepare_share(options, share, make_encoder);
   bar.finish();
-  auto const& result = shared.part;
-  bool const was_complete = result.status == mpt::data::prepare_status::already_complete;
-  if (result.folder.empty())
-    fmt::print("process {} has nothing to do: whole files go to processes, none to this one\n",
-               args.process);
-  else
-    fmt::print("{}{}: {} samples of {} tokens from {} documents ({} tokens, {}), {} shards\n",
-               was_complete ? "already complete: " : "", result.folder.string(),
-               result.total.samples, args.concat_tokens,
-               console::grouped(static_cast<std::int64_t>(result.total.documents)),
-               console::count(static_cast<double>(result.total.tokens)),
-               console::bytes(static_cast<double>(result.total.bytes)), result.total.shards);
-  if (share.count > 1 && shared.missing > 0)
-    fmt::print("{} of {} processes have yet to finish\n", shared.missing, share.count);
-  else if (share.count > 1)
-    fmt::print("complete: {}: {} samples\n", shared.folder.string(), shared.samples);
+  if (!args.json.is_printed_alone()) print_set(args, share, shared);
+  return json_of_set(args, share, shared);
 }
 
 /// Writes splits of a data set of the hub. All are found before the first is written; each file is
@@ -209,6 +242,7 @@ void write_splits(arguments const& args, mpt::data::prepare_options options,
     }
     splits.emplace_back(split, std::move(files));
   }
+  auto sets = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < splits.size(); ++i) {
     auto const& [split, files] = splits[i];
     options.split = args.splits[i];
@@ -224,14 +258,15 @@ void write_splits(arguments const& args, mpt::data::prepare_options options,
     options.late->get = [&set, listed = &splits[i].second](std::size_t input) {
       set.get({(*listed)[input]});
     };
-    write_set(args, options, tokenizer);
+    sets.push_back(write_set(args, options, tokenizer));
   }
+  args.json.write(sets);
 }
 
 void prepare(arguments const& args) {
   auto const tokenizer = mpt::tokenizer::load(args.tokenizer);
   auto options = options_of(args, tokenizer);
-  if (args.dataset.empty()) return write_set(args, std::move(options), tokenizer);
+  if (args.dataset.empty()) return args.json.write(write_set(args, std::move(options), tokenizer));
   write_splits(args, std::move(options), tokenizer);
 }
 
@@ -275,6 +310,12 @@ void prepare_finetuning(arguments const& args) {
   auto const number = [](std::uint64_t count) {
     return console::grouped(static_cast<std::int64_t>(count));
   };
+  args.json.write({{"folder", folder.native()},
+                   {"rows", report.rows - report.dropped},
+                   {"tokenised", tokenizer.has_value()},
+                   {"dropped_rows", report.dropped},
+                   {"truncated_rows", report.truncated}});
+  if (args.json.is_printed_alone()) return;
   fmt::print("{}: {} rows, {}\n", folder.string(), number(report.rows - report.dropped),
              tokenizer ? "tokenised" : "as text");
   if (report.dropped > 0)
@@ -387,6 +428,7 @@ int main(int argc, char** argv) {
                  "responses that are trained on: last or all")
       ->capture_default_str()
       ->needs(finetuning);
+  args.json.add_to(app, "the counts");
   add_dataset_options(app, args);
   return apps::run(
       app, argc, argv,
@@ -394,6 +436,7 @@ int main(int argc, char** argv) {
         require_source(args);
         if (args.finetuning) require_options_of_rows(app);
         if (app.count("--process") == 0) apps::require_one_process();
+        args.json.check(args.files);
         args.tokenizer = apps::local_tokenizer(args.tokenizer);
         if (args.finetuning) return prepare_finetuning(args);
         parallel::require(!args.tokenizer.empty(),

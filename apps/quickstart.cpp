@@ -82,6 +82,7 @@ class quickstart {
     step("generate", "generate",
          {out / "huggingface", "--prompt", args_.prompt, "--max_new_tokens", "60", "--temperature",
           "0.7", "--top_k", "50", "--seed", "17"});
+    step("page", "report", {out, "--out", out / "report.html"});
   }
 
   static strings names(std::vector<fs::path> const& files) {
@@ -92,7 +93,8 @@ class quickstart {
 
   /// Runs a program from this program's folder and waits for it; its failure ends quickstart.
   void step(std::string const& title, std::string const& program, strings const& words) {
-    bool const styled = ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
+    char const* const no_color = std::getenv("NO_COLOR");  // empty counts as not set
+    bool const styled = ::isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
     auto const style = [&](char const* code) { return styled ? code : ""; };
     fmt::print("\n{}{}{}  {}{}{}\n", style("\x1b[1m"), title, style("\x1b[0m"), style("\x1b[2m"),
                shown(program, words), style("\x1b[0m"));
@@ -170,6 +172,7 @@ class quickstart {
     table.row("checkpoints", (out / "checkpoints").string());
     table.row("Hugging Face", (out / "huggingface").string() + " (MptForCausalLM)");
     table.row("metrics", (out / "metrics.jsonl").string());
+    table.row("page", fs::absolute(out / "report.html").string() + " (open it in a browser)");
     fmt::print("\n{}", table.text());
   }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -11,7 +12,6 @@
 
 #include <fmt/format.h>
 #include <mpt/console/say.hpp>
-#include <mpt/report/html.hpp>
 #include <mpt/report/page.hpp>
 #include <mpt/report/run_record.hpp>
 
@@ -33,7 +33,14 @@ void note_missing_charts() {
 
 std::vector<mpt::report::run_record> read_runs(std::vector<fs::path> const& folders) {
   std::vector<mpt::report::run_record> runs;
-  for (auto const& folder : folders) runs.push_back(mpt::report::read_run(folder));
+  std::set<fs::path> seen;
+  for (auto const& folder : folders) {
+    auto run = mpt::report::read_run(folder);
+    if (seen.insert(run.folder).second)
+      runs.push_back(std::move(run));
+    else
+      mpt::console::say("note: {} is named twice and shown once\n", folder.native());
+  }
   distinguish_names(runs);
   return runs;
 }
@@ -47,8 +54,7 @@ void write_page(std::vector<fs::path> const& folders, fs::path const& out,
     inputs.push_back(run.metrics_file);
     for (char const* const name : {"summary.json", "run.jsonl", "plan.svg"})
       inputs.push_back(run.save_folder / name);
-    for (auto const& problem : run.problems)
-      mpt::console::say("warning: {}\n", mpt::report::without_controls(problem));
+    for (auto const& problem : run.problems) mpt::console::say("warning: {}\n", problem);
   }
   apps::check_report_file("--out", out, inputs);
   auto const page = page_of(runs, title);
@@ -60,7 +66,7 @@ void write_page(std::vector<fs::path> const& folders, fs::path const& out,
     return;
   }
   apps::write_report_file(out, page);
-  mpt::console::say("{}: {} KB\n", mpt::report::without_controls(out.native()), page.size() / 1000);
+  mpt::console::say("{}: {} KB\n", out.native(), page.size() / 1000);
 }
 
 /// The sizes and times of the files that runs write, by which a change is noticed.

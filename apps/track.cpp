@@ -8,6 +8,7 @@
 #include <mpt/trackers/open_trackers.hpp>
 
 #include "support/app.hpp"
+#include "support/results_file.hpp"
 #include "support/tracking_client.hpp"
 
 int main(int argc, char** argv) {
@@ -24,7 +25,10 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--python", python, "the interpreter that has W&B's client")
       ->capture_default_str();
+  apps::results_file json;
+  json.add_to(app, "the counts");
   return apps::run(app, argc, argv, [&] {
+    json.check(files);
     auto const time =
         std::chrono::milliseconds(static_cast<std::chrono::milliseconds::rep>(1000 * seconds));
     std::size_t sent = 0;
@@ -36,8 +40,10 @@ int main(int argc, char** argv) {
         say(problem.what());
       }
     }
+    json.write({{"journals", files.size()}, {"sent", sent}});
     parallel::require(sent == files.size(), files.size() - sent, " of ", files.size(),
                       " journals could not be sent; try again when their servers answer");
-    fmt::print("sent {} {}\n", sent, sent == 1 ? "journal" : "journals");
+    if (!json.is_printed_alone())
+      fmt::print("sent {} {}\n", sent, sent == 1 ? "journal" : "journals");
   });
 }

@@ -16,6 +16,7 @@
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
 #include "support/parquet.hpp"
+#include "support/results_file.hpp"
 
 namespace {
 
@@ -24,6 +25,7 @@ struct arguments {
   std::vector<std::filesystem::path> files;
   std::int32_t vocab_size = 4096;
   std::uint64_t max_bytes = std::uint64_t{64} << 20;
+  apps::results_file json;
 };
 
 /// Throws if the tokenizer of `size` tokens in `folder` was made from other files or with other
@@ -55,6 +57,8 @@ void train(arguments const& args) {
   if (std::filesystem::exists(args.out / "tokenizer.json")) {
     auto const size = mpt::tokenizer::load(args.out).size();
     require_made_so(args.out, size, record, parameters);
+    args.json.write({{"folder", args.out.native()}, {"already_there", true}, {"tokens", size}});
+    if (args.json.is_printed_alone()) return;
     fmt::print("already there: {}, {} tokens\n", args.out.string(), size);
     return;
   }
@@ -74,9 +78,16 @@ void train(arguments const& args) {
   std::filesystem::create_directories(args.out);
   parallel::replace_text_file(record, mpt::data::python_json(parameters) + "\n");
   mpt::write_tokenizer_files(tokenizer.files(), args.out);
+  double const seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  args.json.write({{"folder", args.out.native()},
+                   {"already_there", false},
+                   {"tokens", tokenizer.size()},
+                   {"bytes", bytes},
+                   {"seconds", seconds}});
+  if (args.json.is_printed_alone()) return;
   fmt::print("{}: {} tokens from {} of text in {:.1f} s\n", args.out.string(), tokenizer.size(),
-             mpt::console::bytes(static_cast<double>(bytes)),
-             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+             mpt::console::bytes(static_cast<double>(bytes)), seconds);
 }
 
 }  // namespace
@@ -92,11 +103,13 @@ int main(int argc, char** argv) {
   app.add_option("--max_bytes", args.max_bytes, "of text to learn from")
       ->capture_default_str()
       ->check(apps::whole_number(1));
+  args.json.add_to(app, "the figures");
   app.add_option("files", args.files, "text files")->required()->check(CLI::ExistingFile);
   return apps::run(
       app, argc, argv,
       [&] {
         apps::require_one_process();
+        args.json.check(args.files);
         train(args);
       },
       apps::is_primary_here());

@@ -11,6 +11,7 @@
 #include <mpt/console/format.hpp>
 #include <mpt/log/run_journal.hpp>
 #include <mpt/train/report/run_summary.hpp>
+#include <mpt/train/setup/plan_json.hpp>
 #include <mpt/train/setup/run_plan.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/core/failures.hpp>
@@ -18,14 +19,6 @@
 #include "support/process.hpp"
 
 namespace apps {
-
-/// The bytes that a plan gives a rank, by what they hold.
-[[nodiscard]] inline nlohmann::ordered_json json_of(parallel::train::memory_plan const& memory) {
-  return {{"parameters", memory.values},      {"gradients", memory.gradients + memory.trees},
-          {"master weights", memory.master},  {"optimizer states", memory.optimizer},
-          {"buffers", memory.buffers},        {"activations", memory.activations},
-          {"scratch", memory.scratch.total()}};
-}
 
 /// Appends a record to the journal of a run. A full disk is an error, as it is for metrics.
 inline void append_record(mpt::train_config const& config, std::string_view kind,
@@ -62,7 +55,7 @@ inline void write_start(mpt::train_config const& config, mpt::run_plan const& pl
        {"layout", fmt::format("{}, {} microbatches of {}", describe_layout(config, plan.layout),
                               plan.split.accumulation, plan.split.microbatch)},
        {"metrics_file", metrics.empty() ? "" : std::filesystem::absolute(metrics).string()},
-       {"memory_plan", json_of(plan.memory)},
+       {"memory_plan", mpt::json_of(plan.memory)},
        {"notes", std::move(notes)},
        {"configuration", std::move(configuration)}});
 }

@@ -20,6 +20,7 @@
 #include <string>
 #include <system_error>
 
+#include <mpt/console/say.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/failures.hpp>
 
@@ -99,15 +100,21 @@ inline void require_printed() {
 /// Prints an error as all programs do. The text is lost if standard error cannot be written.
 inline void print_error(char const* text) noexcept {
   static_cast<void>(std::fflush(stdout));
-  static_cast<void>(std::fputs("error: ", stderr));
-  static_cast<void>(std::fputs(text, stderr));
-  static_cast<void>(std::fputc('\n', stderr));
+  try {
+    mpt::console::say("error: {}\n", text);
+  } catch (std::exception const&) {  // no memory is left
+    static_cast<void>(std::fprintf(stderr, "error: %s\n", text));
+  }
 }
 
 /// Prints a note that belongs to an error that is printed after it.
 inline void print_note(std::string const& text) noexcept {
   static_cast<void>(std::fflush(stdout));
-  static_cast<void>(std::fprintf(stderr, "note: %s\n", text.c_str()));
+  try {
+    mpt::console::say("note: {}\n", text);
+  } catch (std::exception const&) {  // no memory is left
+    static_cast<void>(std::fprintf(stderr, "note: %s\n", text.c_str()));
+  }
 }
 
 }  // namespace apps

@@ -1,4 +1,4 @@
-// Writes summary.json, the results of a run, into its save_folder.
+// The results of a run as JSON, and in its save_folder the file summary.json that holds them.
 #pragma once
 
 #include <filesystem>
@@ -26,12 +26,13 @@ namespace apps {
   return out;
 }
 
-/// Writes summary.json into save_folder. `packing_ratio`: the ratio that was found for
-/// train_loader.
-inline void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
-                          mpt::run_plan const& plan, int ranks, std::string_view engine,
-                          mpt::run_row const& row, std::optional<double> packing_ratio) {
-  if (config.checkpoint.save_folder.empty()) return;
+/// The results of a run as JSON. `packing_ratio`: the ratio that was found for train_loader.
+[[nodiscard]] inline nlohmann::ordered_json json_of_run(mpt::train_config const& config,
+                                                        mpt::run_summary const& s,
+                                                        mpt::run_plan const& plan, int ranks,
+                                                        std::string_view engine,
+                                                        mpt::run_row const& row,
+                                                        std::optional<double> packing_ratio) {
   auto const& m = config.model;
   auto const model = fmt::format(
       "{} parameters, {} layers × {}, {}, {}",
@@ -80,6 +81,13 @@ inline void write_summary(mpt::train_config const& config, mpt::run_summary cons
   for (auto const& [name, value] : s.tasks.metrics) record["tasks"][name] = value;
   if (packing_ratio) record["packing_ratio"] = *packing_ratio;
   record["table_row"] = json_of(row);
+  return record;
+}
+
+/// Writes the results of a run, as json_of_run gives them, into its save_folder.
+inline void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
+                          nlohmann::ordered_json const& record) {
+  if (config.checkpoint.save_folder.empty()) return;
   auto const file = std::filesystem::path(config.checkpoint.save_folder) / "summary.json";
   if (s.seconds == 0 && std::filesystem::exists(file)) return;  // keep what the run itself said
   std::filesystem::create_directories(file.parent_path());

@@ -27,6 +27,7 @@
 #include <mpt/train/setup/available_per_rank.hpp>
 #include <mpt/train/setup/fitting_settings.hpp>
 #include <mpt/train/setup/idle_ranks.hpp>
+#include <mpt/train/setup/plan_json.hpp>
 #include <mpt/train/setup/preflight.hpp>
 #include <mpt/train/setup/run_plan.hpp>
 #include <mpt/train/setup/step_plans.hpp>
@@ -47,6 +48,7 @@
 #include "support/launcher.hpp"
 #include "support/process.hpp"
 #include "support/remote_sets.hpp"
+#include "support/results_file.hpp"
 #include "support/run_inputs.hpp"
 #include "support/same_start.hpp"
 #include "support/stop_signal.hpp"
@@ -127,10 +129,35 @@ mpt::run_plan plan_of(mpt::train_config const& config, int ranks, std::size_t av
              : mpt::plan_run<parallel::bf16>(config, ranks, available, host_memory);
 }
 
+/// The plan of a run's step, by pipeline rank. `one_queue`: whether its devices have one queue.
+std::vector<parallel::train::step_plan> plans_of_step(mpt::train_config const& config,
+                                                      mpt::run_plan const& plan, bool one_queue) {
+  return config.precision == mpt::precision_kind::fp32
+             ? mpt::step_plans_of<float>(config, plan, one_queue)
+             : mpt::step_plans_of<parallel::bf16>(config, plan, one_queue);
+}
+
+/// What becomes of a plan with additional settings, of which `changed` makes a configuration.
+nlohmann::ordered_json try_settings(
+    mpt::settings const& settings, int ranks, std::size_t available,
+    std::function<mpt::train_config(mpt::settings const&)> const& changed) {
+  nlohmann::ordered_json out{{"settings", settings}, {"fits", false}};
+  try {
+    auto const config = changed(settings);
+    auto const plan = plan_of(config, static_cast<int>(config.ranks.value_or(ranks)), available);
+    out["fits"] = fits(plan);
+    out["total_bytes"] = plan.memory.total();
+  } catch (parallel::error const& problem) {  // an impossible layout
+    out["reason"] = problem.what();
+  }
+  return out;
+}
+
 /// Prints the plan of a run, which may be meant for other machines. Throws when it does not fit,
-/// naming settings that would fit. `changed`: returns the configuration with additional settings.
+/// naming settings that would fit. `one_queue`: whether the devices have one queue. `changed`:
+/// returns the configuration with additional settings.
 void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, int ranks,
-                std::size_t available,
+                std::size_t available, bool one_queue, apps::results_file const& json,
                 std::function<mpt::train_config(mpt::settings const&)> const& changed) {
   auto const plan = plan_of(config, ranks, available);
   std::int64_t batches = 0;
@@ -140,27 +167,31 @@ void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, in
     batches =
         total_batches(clock_of(config, parts.data->batches(config, 0, 1)->batches_per_epoch()));
   }
-  fmt::print("{}", describe_plan(config, plan, ranks, batches));
-  for (auto const& note : notes_on_idle_ranks(config, plan)) fmt::print("note: {}\n", note);
+  auto document = json_of_plan(config, plan, ranks, batches);
+  auto& candidates = document["candidates"] = nlohmann::ordered_json::array();
+  std::string fitting;
+  if (!fits(plan))
+    fitting = mpt::settings_that_fit(
+        memory_saving_settings(config, ranks), [&](mpt::settings const& settings) {
+          candidates.push_back(try_settings(settings, ranks, available, changed));
+          return candidates.back().at("fits").get<bool>();
+        });
+  std::vector<parallel::train::step_plan> step;
+  if (config.print_plan) step = plans_of_step(config, plan, one_queue);
+  if (config.print_plan) document["step"] = mpt::json_of_step(step);
+  json.write(document);
   auto const bytes = [](std::size_t n) { return mpt::console::bytes(static_cast<double>(n)); };
-  if (available == 0) {
-    fmt::print("whether it fits is not known: say what a rank may use, as in device_memory=80GB\n");
-    return;
+  if (!json.is_printed_alone()) {
+    fmt::print("{}", describe_plan(config, plan, ranks, batches));
+    for (auto const& note : notes_on_idle_ranks(config, plan)) fmt::print("note: {}\n", note);
+    if (config.print_plan) fmt::print("{}", mpt::describe_step(step));
+    if (available == 0)
+      fmt::print(
+          "whether it fits is not known: say what a rank may use, as in device_memory=80GB\n");
+    else if (fits(plan))
+      fmt::print("fits: {} of {} per rank\n", bytes(plan.memory.total()), bytes(available));
   }
-  if (fits(plan)) {
-    fmt::print("fits: {} of {} per rank\n", bytes(plan.memory.total()), bytes(available));
-    return;
-  }
-  std::string const fitting = mpt::settings_that_fit(
-      memory_saving_settings(config, ranks), [&](mpt::settings const& settings) {
-        try {
-          auto const other = changed(settings);
-          auto const other_ranks = static_cast<int>(other.ranks.value_or(ranks));
-          return fits(plan_of(other, other_ranks, available));
-        } catch (parallel::error const&) {  // an impossible layout
-          return false;
-        }
-      });
+  if (fits(plan)) return;
   parallel::fail("does not fit: ", bytes(plan.memory.total()), " per rank, of ", bytes(available),
                  "; ",
                  fitting.empty() ? "no ZeRO stage, recomputation or number of ranks makes it fit: "
@@ -182,9 +213,11 @@ void check_machines(mpt::train_config const& config, parallel::any_communicator&
 }
 
 /// Measures and prints the rates of network and devices, for both communicators if the steps use a
-/// separate one. Refuses a network that changes what is sent. Collective.
+/// separate one, and returns those of the one that steps use. Refuses a network that changes what
+/// is sent. Collective.
 template <class T, class Device, class Exchanges>
-void check_network(parallel::any_communicator& comm, Exchanges& exchanges, Device& device) {
+parallel::network_measurements check_network(parallel::any_communicator& comm, Exchanges& exchanges,
+                                             Device& device) {
   auto const check = [&](auto& communicator, std::string_view prefix,
                          std::string const& interface) {
     auto const found =
@@ -195,12 +228,14 @@ void check_network(parallel::any_communicator& comm, Exchanges& exchanges, Devic
       parallel::require(found.wrong_elements == 0, "preflight: ", prefix, found.wrong_elements,
                         " numbers arrived changed; repair the network first");
     });
+    return found;
   };
   // the interface that `launch` has chosen, if it has: the ranks' connections use no other
   char const* const interface = std::getenv(apps::launch_environment::interface);
-  check(comm, "", interface == nullptr ? "" : interface);
+  auto found = check(comm, "", interface == nullptr ? "" : interface);
   if constexpr (!std::is_same_v<Exchanges, parallel::any_communicator>)
-    check(exchanges, "over NCCL: ", "");
+    found = check(exchanges, "over NCCL: ", "");
+  return found;
 }
 
 /// The number of machines of the ranks. Collective.
@@ -223,61 +258,9 @@ void say_how_to_resume(mpt::train_config const& config, mpt::run_summary const& 
                           summary.checkpoint));
 }
 
-template <class T, class Device>
-void train(mpt::train_config const& config, mpt::run_parts const& parts,
-           parallel::any_communicator& comm, Device& device, std::string const& device_name,
-           apps::placement const& rank_placement, mpt::run_hooks hooks,
-           std::atomic<bool>& stopped) {
-  check_machines(config, comm);
-  auto const device_memory = memory_per_rank(device, comm);
-  auto const available = config.device_memory.value_or(device_memory);
-  auto const host_memory = host_memory_per_rank(device, comm);
-  auto const plan = apps::on_every_rank([&] {
-    auto planned = mpt::plan_run<T>(config, comm.size(), available, host_memory);
-    if (!config.print_plan) require_fits(planned);
-    return planned;
-  });
-  bool const is_primary = comm.rank() == 0;
-  if (config.print_plan) {
-    if (!is_primary) return;
-    auto const plans =
-        mpt::step_plans_of<T>(config, plan, parallel::train::waits_for_all_streams<Device>);
-    fmt::print("{}", mpt::describe_step(plans));
-    auto const file = std::filesystem::path(config.checkpoint.save_folder) / "plan.svg";
-    if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
-    parallel::write_text_file(file, parallel::train::svg_of(plans));
-    mpt::console::say("the picture is {}\n", file.string());
-    return;
-  }
-  if (is_primary)
-    mpt::console::say("{} parameters, ranks {}, {} each, microbatch {}{}, {} per rank\n",
-                      mpt::console::count(static_cast<double>(parameter_count(config.model))),
-                      describe_layout(config, plan.layout), device_name, plan.split.microbatch,
-                      plan.is_microbatch_automatic ? " (automatic)" : "",
-                      mpt::console::bytes(static_cast<double>(plan.memory.total())));
-  if (is_primary)
-    for (auto const& note : notes_on_idle_ranks(config, plan))
-      mpt::console::say("note: {}\n", note);
-  int const nodes = machines(comm);
-  apps::folder_claims claims;
-  auto const summary = apps::with_exchanges(
-      comm, device, hooks.deadline.value(), rank_placement.recorder, [&](auto& exchanges) {
-        if (config.preflight) check_network<T>(comm, exchanges, device);
-        claims = apps::claim_save_folders(config, comm, hooks);
-        if (is_primary) apps::write_start(config, plan, comm.size(), nodes, device_name);
-        rank_placement.keep_calls();
-        if (rank_placement.recorder)
-          hooks.exchange_seconds = [recorder = rank_placement.recorder] {
-            return std::chrono::duration<double>(recorder->time_in_calls()).count();
-          };
-        return mpt::run_training<T>(config, comm, exchanges, device, plan, parts, hooks);
-      });
-  if (summary.stop_asked) stopped = true;
-  if (!is_primary) return;
-  auto const row =
-      row_of(config, summary, apps::program_seconds(), nodes, apps::bytes_in(summary.checkpoint));
-  apps::write_end(config, summary);
-  apps::write_summary(config, summary, plan, comm.size(), device_name, row, parts.packing_ratio);
+/// Prints what a run has done. `row`: it as a row of a table.
+void print_end(mpt::train_config const& config, mpt::run_summary const& summary,
+               mpt::run_row const& row, int ranks) {
   if (summary.seconds == 0) {
     fmt::print("already complete: {} batches, {} tokens{}\n", summary.batches,
                mpt::console::count(static_cast<double>(summary.tokens)),
@@ -302,8 +285,74 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
   if (summary.seconds < long_run) return;
   fmt::print("goodput {:.1f} %: the share of the program's time in which it trained\n",
              100 * summary.seconds / row.seconds);
-  if (auto const text = mpt::text_of_saves(summary, comm.size()); !text.empty())
-    fmt::print("{}\n", text);
+  if (auto const text = mpt::text_of_saves(summary, ranks); !text.empty()) fmt::print("{}\n", text);
+}
+
+template <class T, class Device>
+void train(mpt::train_config const& config, apps::results_file const& json,
+           mpt::run_parts const& parts, parallel::any_communicator& comm, Device& device,
+           std::string const& device_name, apps::placement const& rank_placement,
+           mpt::run_hooks hooks, std::atomic<bool>& stopped) {
+  check_machines(config, comm);
+  auto const device_memory = memory_per_rank(device, comm);
+  auto const available = config.device_memory.value_or(device_memory);
+  auto const host_memory = host_memory_per_rank(device, comm);
+  auto const plan = apps::on_every_rank([&] {
+    auto planned = mpt::plan_run<T>(config, comm.size(), available, host_memory);
+    if (!config.print_plan) require_fits(planned);
+    return planned;
+  });
+  bool const is_primary = comm.rank() == 0;
+  if (config.print_plan) {
+    if (!is_primary) return;
+    auto const plans =
+        mpt::step_plans_of<T>(config, plan, parallel::train::waits_for_all_streams<Device>);
+    json.write({{"step", mpt::json_of_step(plans)}});
+    if (!json.is_printed_alone()) fmt::print("{}", mpt::describe_step(plans));
+    auto const file = std::filesystem::path(config.checkpoint.save_folder) / "plan.svg";
+    if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
+    parallel::write_text_file(file, parallel::train::svg_of(plans));
+    mpt::console::say("the picture is {}\n", file.string());
+    return;
+  }
+  if (is_primary)
+    mpt::console::say("{} parameters, ranks {}, {} each, microbatch {}{}, {} per rank\n",
+                      mpt::console::count(static_cast<double>(parameter_count(config.model))),
+                      describe_layout(config, plan.layout), device_name, plan.split.microbatch,
+                      plan.is_microbatch_automatic ? " (automatic)" : "",
+                      mpt::console::bytes(static_cast<double>(plan.memory.total())));
+  if (is_primary)
+    for (auto const& note : notes_on_idle_ranks(config, plan))
+      mpt::console::say("note: {}\n", note);
+  int const nodes = machines(comm);
+  apps::folder_claims claims;
+  std::optional<parallel::network_measurements> network;
+  auto const summary = apps::with_exchanges(
+      comm, device, hooks.deadline.value(), rank_placement.recorder, [&](auto& exchanges) {
+        if (config.preflight) network = check_network<T>(comm, exchanges, device);
+        claims = apps::claim_save_folders(config, comm, hooks);
+        if (is_primary) apps::write_start(config, plan, comm.size(), nodes, device_name);
+        rank_placement.keep_calls();
+        if (rank_placement.recorder)
+          hooks.exchange_seconds = [recorder = rank_placement.recorder] {
+            return std::chrono::duration<double>(recorder->time_in_calls()).count();
+          };
+        return mpt::run_training<T>(config, comm, exchanges, device, plan, parts, hooks);
+      });
+  if (summary.stop_asked) stopped = true;
+  if (!is_primary) return;
+  auto const row =
+      row_of(config, summary, apps::program_seconds(), nodes, apps::bytes_in(summary.checkpoint));
+  apps::write_end(config, summary);
+  auto results =
+      apps::json_of_run(config, summary, plan, comm.size(), device_name, row, parts.packing_ratio);
+  if (network) results["network"] = mpt::json_of(*network);
+  apps::write_summary(config, summary, results);
+  json.write(results);
+  if (json.is_printed_alone())
+    say_how_to_resume(config, summary);
+  else
+    print_end(config, summary, row, comm.size());
 }
 
 /// The number of ranks on a machine: all ranks if they are threads; eight in a plan for other
@@ -318,14 +367,15 @@ int ranks_on_one_machine(mpt::train_config const& config, int ranks) {
 /// Prints the plan of a run, and looks for settings with which it would fit where it does not.
 void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inputs, int rank_count,
                    apps::engine const& engine, apps::training_file& source,
-                   std::vector<std::string> const& overrides) {
+                   std::vector<std::string> const& overrides, apps::results_file const& json) {
   apps::with_training_device(
       {.kind = config.device, .cores = apps::available_cores(), .products = &engine},
-      [&](auto& device, std::string const&) {
+      [&]<class Device>(Device& device, std::string const&) {
         auto const supported =
             config.device_memory ? config : supported_config(device, config, apps::is_primary());
         print_plan(supported, inputs.parts, rank_count,
                    planned_memory(supported, device, rank_count),
+                   parallel::train::waits_for_all_streams<Device>, json,
                    [&](mpt::settings const& settings) {
                      auto all_overrides = overrides;
                      all_overrides.insert(all_overrides.end(), settings.begin(), settings.end());
@@ -376,9 +426,12 @@ int train_program(int argc, char** argv, std::string const& description,
   app.add_flag(
       "--keys", lists_keys,
       "instead of a run: print the keys that this YAML may have, with their values and defaults");
+  apps::results_file json;
+  json.add_to(app, "the results of the run, or the plan that dry_run=true prints,");
   auto const body = [&] {
     if (lists_keys) return print_keys(file, overrides);
     apps::require_own_launch();
+    json.check({file});
     std::vector<mpt::written_key> written;
     apps::training_file source(file);
     auto config = source.load(overrides, [&](mpt::config_node const& document) {
@@ -414,7 +467,8 @@ int train_program(int argc, char** argv, std::string const& description,
     inputs.parts.open_trackers = open_trackers;
     if (is_primary())
       for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
-    if (config.dry_run) return print_dry_run(config, inputs, rank_count, engine, source, overrides);
+    if (config.dry_run)
+      return print_dry_run(config, inputs, rank_count, engine, source, overrides, json);
     std::vector<std::string> start;
     if (started) start = apps::start_of(file, inputs.fingerprint, overrides);
     apps::stop_signals const signals;
@@ -438,11 +492,11 @@ int train_program(int argc, char** argv, std::string const& description,
               [&]<class Device>(Device& device, std::string const& name) {
                 auto const supported = supported_config(device, config, comm.rank() == 0);
                 if (supported.precision == mpt::precision_kind::fp32)
-                  train<float>(supported, inputs.parts, comm, device, name, rank_placement, hooks,
-                               stopped);
+                  train<float>(supported, json, inputs.parts, comm, device, name, rank_placement,
+                               hooks, stopped);
                 else if constexpr (apps::trains_in_bf16<Device>)
-                  train<parallel::bf16>(supported, inputs.parts, comm, device, name, rank_placement,
-                                        hooks, stopped);
+                  train<parallel::bf16>(supported, json, inputs.parts, comm, device, name,
+                                        rank_placement, hooks, stopped);
                 else
                   throw apps::refusal("device=kokkos trains in fp32; set precision=fp32");
               });

@@ -283,6 +283,16 @@ json.dump(tokens, open("bad/tokenizer.json", "w"))
 PYTHON
 refused 'added tokens must follow' generate hf --prompt hi --tokenizer bad/tokenizer.json
 
+# What a terminal would obey is not printed to one; a pipe gets every byte.
+"$programs/generate" hf --prompt $'\e[31mred' --max_new_tokens 2 > out 2> err || { cat err >&2; fail "a prompt with an escape"; }
+grep -q $'\e\\[31mred' out || fail "a pipe gets another text"
+if command -v script > /dev/null; then
+  printf '\e[31mred\n' > escape.txt
+  script -qec "timeout 60 '$programs/generate' hf --prompts escape.txt --max_new_tokens 2" /dev/null < /dev/null > out 2>&1
+  grep -q 'red' out || { cat out >&2; fail "a prompt on a terminal"; }
+  grep -q $'\e\\[31m' out && fail "a terminal gets a prompt's escape"
+fi
+
 # Plans that fit or not, and launchers that are not followed.
 plan() { "$programs/pretrain" small.yaml dry_run=true "$@" > out 2> err; }
 plan ranks=24 device_memory=80GB global_train_batch_size=96 || { cat err >&2; fail "a plan of 24 ranks"; }

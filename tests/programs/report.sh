@@ -29,7 +29,7 @@ assert "src=\"data:image/svg+xml;base64,PHN2Zy" in page, "the picture of the ste
 assert "generated at 20 ba" not in page, "a text that is a note, too"
 assert "decoupled_adamw" in page and ">save_interval<" in page
 events = [json.loads(line) for line in open("one/ckpt/run.jsonl")]
-assert [e["event"] for e in events if e["event"] != "note"] == ["start", "train", "end"]
+assert [e["event"] for e in events if e["event"] != "note"] == ["start", "train", "memory", "end"]
 start, end = events[0], events[-1]
 assert start["configuration"]["run_name"] == "one" and start["configuration"]["optimizer.lr"] == "1.0e-3"
 assert start["program"] == "pretrain" and start["ranks"] == 1 and sum(start["memory_plan"].values()) > 0
@@ -51,7 +51,7 @@ assert f"<td>{loss[7]:.4g}</td>" in table[:table.index("</table>")]
 PYTHON
 echo "the page of one rank has its values, its configuration, its texts and its end"
 
-train run_name=eight ranks=8 save_folder=eight/ckpt metrics_file=eight/metrics.jsonl
+train run_name=eight ranks=8 save_folder=eight/ckpt metrics_file=eight/metrics.jsonl max_duration=60ba
 page eight/ckpt --out eight.html
 python3 - << 'PYTHON' || fail "the page of eight ranks is not what the run was"
 import json
@@ -60,6 +60,11 @@ by_rank = summary["device_memory_by_rank"]
 assert len(by_rank) == 8 and max(by_rank) == summary["device_memory_bytes"] and min(by_rank) > 0
 assert all(f">rank {rank}<" in page for rank in range(8)) and ">rank 8<" not in page
 assert "largest of 8 ranks" in page
+events = [json.loads(line) for line in open("eight/ckpt/run.jsonl")]
+memory = [(e["batch"], e["device_bytes"]) for e in events if e["event"] == "memory"]
+assert [batch for batch, _ in memory] == [50, 60] and memory[-1][1] == by_rank
+table = page[page.index("<caption>Peak memory by rank by batch"):]
+assert all(f'<th scope="col">rank {rank}</th>' in table for rank in range(8))
 PYTHON
 echo "the page of eight ranks has the memory of each"
 
@@ -72,7 +77,8 @@ done
 kill -KILL $! || fail "it was over before it was killed: the test shows nothing"
 wait $! 2> /dev/null || true
 page killed --out running.html
-has running.html 'not ended: running, killed or failed'
+has running.html '>not ended<'
+has running.html 'running, killed or failed: last wrote 20'
 train run_name=killed save_folder=killed/ckpt metrics_file=killed/metrics.jsonl max_duration=400ba save_interval=100ba
 page killed --out killed.html
 python3 - << 'PYTHON' || fail "lost time and two programs are not on the page"
@@ -111,6 +117,30 @@ has damaged.html '<h1>&lt;i&gt;one&lt;/i&gt;</h1>'
 has damaged.html '<caption>Loss by batch'
 mv damaged moved && page moved --out moved.html && has moved.html '<caption>Loss by batch'
 
+cp -r one junk
+sed -i 's#"metrics_file":"[^"]*"#"metrics_file":""#' junk/ckpt/run.jsonl
+sed -i '7s/"loss\/train\/total":[^,]*/"loss\/train\/total":NaN/' junk/metrics.jsonl
+{ head -n 20 junk/metrics.jsonl && head -c 5000000 /dev/zero && echo && head -c 3000 "$programs/report" && echo &&
+  tail -n +21 junk/metrics.jsonl; } > cut && mv cut junk/metrics.jsonl
+ln -sf /proc/self/mem junk/ckpt/plan.svg
+page junk --out junk.html
+grep -q 'warning: junk/metrics.jsonl: line 7 is no JSON and is left out: ' log || { cat log >&2; fail "a loss of NaN"; }
+grep -q 'warning: junk/metrics.jsonl: line 21 is too long and is left out: ' log || { cat log >&2; fail "a line of 5 MB"; }
+grep -q 'more lines are damaged and left out' log || { cat log >&2; fail "a program in the metrics"; }
+has junk.html '<th scope="row">40</th>'
+[[ $(grep -c '<th scope="row">7</th>' junk.html) == 0 ]] || fail "a batch whose loss is no JSON"
+ln -sf /proc/self/mem junk/ckpt/run.jsonl
+page junk --out unreadable.html
+grep -q 'warning: junk/ckpt/run.jsonl: can be read only up to line 0: Input/output error' log || { cat log >&2; fail "an unreadable file"; }
+has unreadable.html '<caption>Loss by batch'
+cp -r one shared && sed -i 's#"metrics_file":"[^"]*"#"metrics_file":""#' shared/ckpt/run.jsonl
+cat eight/metrics.jsonl >> shared/metrics.jsonl
+page shared --out shared.html
+has shared.html 'another run wrote to it, too'
+page one one --out twice.html
+grep -q 'note: one is named twice and shown once' log || fail "a run that is named twice"
+has twice.html '<p class="kind">Training run</p>'
+
 refused() { # message, arguments
   local message=$1
   shift
@@ -118,8 +148,10 @@ refused() { # message, arguments
   [[ $(grep -c . log) == 1 ]] || { cat log >&2; fail "not one sentence: report $*"; }
   grep -qF -- "$message" log || { cat log >&2; fail "unclear: report $*"; }
 }
+head -c 100000 "$programs/report" > text.jsonl
 refused 'data: there is no run here: expected run.jsonl' data --out no.html
 refused 'nowhere: there is no such folder or file' nowhere --out no.html
+refused 'text.jsonl: is no metrics_file: none of its lines is a record' text.jsonl --out no.html
 refused 'one/metrics.jsonl is what is read' one --out one/metrics.jsonl
 refused 'ckpt is a folder' one --out one/ckpt
 refused '--out FILE or --serve PORT is required' one

@@ -144,6 +144,19 @@ def contrast(browser, selector):
     return (light + 0.05) / (dark + 0.05)
 
 
+def check_tables(browser):
+    """From every chart Tab leads to its table, Enter opens it, and Tab leads into it."""
+    for chart in browser.value("[...document.querySelectorAll('.chart')].map((chart) => chart.id)"):
+        browser.value(f"document.getElementById('{chart}').focus()")
+        browser.press("Tab")
+        browser.press("Enter")
+        assert browser.value(f"document.activeElement.closest('figure').contains(document.getElementById('{chart}')) && "
+                             "document.activeElement.closest('details').open"), f"the table of {chart} does not open by Enter"
+        browser.press("Tab")
+        assert browser.value("document.activeElement.querySelectorAll('table tbody tr').length") > 0, f"Tab leads not into the table of {chart}"
+        browser.value("document.activeElement.closest('details').open = false")
+
+
 def check_keyboard(browser):
     charts = browser.value("document.querySelectorAll('.chart').length")
     if charts == 0:
@@ -169,9 +182,7 @@ def check_keyboard(browser):
     assert browser.value(labels) != whole, "+ does not zoom"
     browser.press("0")
     assert browser.value(labels) == whole, "0 does not show all"
-    browser.press("Tab")  # the chart's table
-    browser.press("Enter")
-    assert browser.value("document.activeElement.closest('details').open"), "a table does not open by Enter"
+    check_tables(browser)
     browser.value("document.querySelector('input[value=tokens]').focus()")
     browser.press(" ")
     assert browser.value(labels) != whole, "the axis does not change to tokens"
@@ -209,13 +220,25 @@ def check(browser, page, screenshots):
     assert not blank, f"blank charts: {blank}"
     assert browser.value("document.querySelectorAll('figure').length === document.querySelectorAll('figure table').length")
     assert browser.value("typeof injected") == "undefined", "markup of a name was run"
+    turning = "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u202a-\\u202e\\u2066-\\u2069]"
+    obeyed = browser.value(f"document.documentElement.textContent.match(/{turning}/)?.index ?? -1")
+    assert obeyed < 0, "a character that a browser obeys is shown"
     assert browser.value("document.querySelectorAll('[onerror], main script:not([type])').length") == 0, "markup got in"
     check_keyboard(browser)
     found = list(complaints(browser.events))
     assert not found, "\n".join(found)
-    browser.open(page, width=390, height=800)
-    wide = browser.value("document.documentElement.scrollWidth")
-    assert wide <= 390, f"a telephone scrolls sideways: {wide} pixels"
+    for width in (390, 700):
+        browser.open(page, width=width, height=800)
+        wide = browser.value("document.documentElement.scrollWidth")
+        assert wide <= width, f"a window of {width} pixels scrolls sideways: {wide} pixels"
+        if screenshots:
+            browser.screenshot(screenshots / f"{page.stem}-{width}.png")
+    browser.open(page, "dark")
+    browser.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    paper = browser.value("getComputedStyle(document.body).backgroundColor")
+    assert luminance(paper) > 0.8, f"{paper} is printed on"
+    assert browser.value("getComputedStyle(document.querySelector('nav')).display") == "none", "links are printed"
+    browser.call("Emulation.setEmulatedMedia", media="")
     print(f"{page.name}: {charts} charts, {page.stat().st_size // 1000} KB, first paint after {min(paints):.0f} ms")
 
 
@@ -225,11 +248,14 @@ def check_served(browser, address):
     browser.value("document.querySelector('input[value=tokens]').click()")
     browser.value("document.querySelector('input[name=logarithm]').click()")
     browser.value("document.querySelector('input[name=run]').click()")
+    browser.value("document.querySelector('#figure-loss summary').click()")
+    browser.value("new Promise((done) => setTimeout(done, 100))")  # until its event is there
     browser.call("Page.navigate", url="about:blank")
     browser.navigate(address)
     chosen = browser.value("['input[value=tokens]', 'input[name=logarithm]', 'input[name=run]']"
                            ".map((name) => document.querySelector(name).checked)")
     assert chosen == [True, True, False], f"after a reload: {chosen}"
+    assert browser.value("document.querySelector('#figure-loss details').open"), "a table is closed by a reload"
     assert browser.value("document.getElementById('legend-rate').children.length") == 2
     found = list(complaints(browser.events))
     assert not found, "\n".join(found)

@@ -22,7 +22,8 @@ def run(folder, name, batches, seed, rate):
     random.seed(seed)
     saves = pathlib.Path(folder, "checkpoints")
     saves.mkdir(parents=True)
-    configuration = {"run_name": name, "max_duration": f"{batches}ba", "optimizer.lr": str(rate), "seed": "17",
+    hostile = "\x1b[31m\u202e<script>injected=1</script>\u009b" + '" onload="injected=1'
+    configuration = {"run_name": name, hostile: hostile, "seed of " + name: name, "max_duration": f"{batches}ba", "optimizer.lr": str(rate), "seed": "17",
                      "model.d_model": "768", "global_train_batch_size": "256"}
     start = {"event": "start", "time": 1.79e9, "program": "pretrain", "program_seconds": 21, "run_name": name,
              "model": "mpt, 125M parameters, 12 layers × 768, ALiBi", "precision": "bf16", "ranks": 8, "nodes": 1,
@@ -32,7 +33,9 @@ def run(folder, name, batches, seed, rate):
              "notes": ["device_train_microbatch_size: auto is 32"], "configuration": configuration}
     events = [start, {"event": "train", "time": 1.79e9 + 9, "batches": 0},
               {"event": "note", "time": 1.79e9 + 99, "batch": batches // 3,
-               "text": "rank 3 on <b onclick='injected=1'>node7</b> is slow: the last 50 batches took 61 s"},
+               "text": "rank 3 on <b onclick='injected=1'>node7</b> is slow: the last 50 batches took 61 s" + hostile},
+              *({"event": "memory", "time": 1.79e9 + 100, "batch": batch, "device_bytes": [
+                  int(13.4e9 - 4e7 * rank - 6e9 / batch) for rank in range(8)]} for batch in range(50, batches + 1, 50)),
               {"event": "end", "time": 1.79e9 + batches * .11, "batches": batches, "batches_here": batches, "stopped": False,
                "training_seconds": batches * .1, "data_wait_share": .03, "evaluation_seconds": batches * .006,
                "saving_seconds": batches * .002, "wall_clock_seconds": batches * .11 + 30}]
@@ -62,17 +65,20 @@ def run(folder, name, batches, seed, rate):
                                        "metrics/eval/c4/TokenAccuracy": .49 - loss / 20}) + "\n")
             if batch % (batches // 4) == 0:
                 file.write(json.dumps({"time/batch": batch, "generations/0": "Once upon a time → there was <u>a rank</u> "
-                                       "that waited for no other.", "generations/1": "The answer is → 42."}) + "\n")
+                                       "that waited for no other.", "generations/1": "The answer is → 42." + hostile}) + "\n")
 
 run("long", "<img src=x onerror=\"injected=1\">long</script>", 50_000, 1, 6e-4)
 run("a", "mpt-125m", 4800, 2, 6e-4)
 run("b", "mpt-125m-lr1e-3", 4800, 3, 1e-3)
 run("c", "mpt-125m-lr3e-4", 4000, 4, 3e-4)
+run("hostile", "<script>alert(1)</script>\x1b[2J\u202egpj.exe\u2066", 400, 5, 3e-4)
 pathlib.Path("bare").mkdir()
 pathlib.Path("bare/summary.json").write_text(json.dumps({"run_name": "bare", "batches": 7}))
 PYTHON
 for page in long a bare; do "$programs/report" $page --out $page.html 2> log; done
 "$programs/report" a b c --out three.html 2> log
+"$programs/report" a hostile --out hostile.html --title $'<script>injected=1</script>\e[31m' 2> log
+grep -q $'\e' log hostile.html && { echo "FAILED: an escape of a terminal is passed on" >&2; exit 1; }
 size=$(stat -c %s long.html)
 ((size < 2000000)) || { echo "FAILED: the page of 50 000 batches has $size bytes" >&2; exit 1; }
 python3 - << 'PYTHON'
@@ -92,4 +98,4 @@ if grep -q 'id="data"' three.html; then
   served=(--address "$(cat address)")
 fi
 # shellcheck disable=SC2086
-python3 "$driver" long.html a.html three.html bare.html $screenshots "${served[@]}"
+python3 "$driver" long.html a.html three.html hostile.html bare.html $screenshots "${served[@]}"

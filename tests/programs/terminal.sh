@@ -58,4 +58,24 @@ said=$("$programs/checkpoint" verify nowhere --json 2>&1) && fail "a folder that
 [[ $said == *nowhere* && $said != *"--json is not an option"* ]] || fail "not the folder is refused: $said"
 said=$("$programs/convert" --completion fish 2>&1) && fail "an unknown shell is accepted"
 [[ $said == *"expected bash or zsh, found 'fish'"* ]] || fail "an unknown shell is not named: $said"
+
+# colours, on a terminal that is made for it: quickstart has them in its first line, whatever follows fails
+if command -v script > /dev/null && [[ -x $programs/quickstart ]]; then
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  echo 'hello world' > "$folder/book.txt"
+  configuration=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/apps/configs/small.yaml
+  coloured() { # 1 line for each that has colours; setting of the environment
+    rm -rf "$folder/out"
+    env -u NO_COLOR "$@" timeout 60 script -qec \
+      "'$programs/quickstart' --config '$configuration' --out '$folder/out' --only_train '$folder/book.txt'" /dev/null \
+      < /dev/null 2> /dev/null | grep -c $'\e\\[[0-9;]*m' || true
+  }
+  (($(coloured) > 0)) || fail "no colours on a terminal"
+  (($(coloured NO_COLOR=) > 0)) || fail "an empty NO_COLOR counts"
+  (($(coloured NO_COLOR=1) == 0)) || fail "colours with NO_COLOR"
+  "$programs/quickstart" --config "$configuration" --out "$folder/piped" --only_train "$folder/book.txt" \
+    > "$folder/said" 2>&1 < /dev/null || true
+  grep -q $'\e' "$folder/said" && fail "escapes without a terminal"
+fi
 echo "$count programs: examples, and completion by bash$(command -v zsh > /dev/null && echo ' and zsh')"

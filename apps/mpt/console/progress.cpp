@@ -1,12 +1,20 @@
 #include <mpt/console/progress.hpp>
 
 #include <algorithm>
+#include <cstdio>
 
 #include <fmt/format.h>
 
 #include <mpt/console/say.hpp>
 
 namespace mpt::console {
+
+namespace {
+
+/// Empties the line of a terminal in which the cursor is.
+void erase_line() { static_cast<void>(std::fputs("\r\x1b[2K", stderr)); }
+
+}  // namespace
 
 void progress::update(double completed, std::string const& text) {
   auto const time = clock::now();
@@ -17,15 +25,14 @@ void progress::update(double completed, std::string const& text) {
   has_output_ = true;
   std::string const line =
       fmt::format("{} {} {:3.0f}%  {}", label_, bar(completed), 100 * completed, text);
-  if (terminal_)
-    say("\r\x1b[2K{}", line);
-  else
-    say("{}\n", line);
+  if (terminal_) erase_line();
+  say("{}{}", line, terminal_ ? "" : "\n");
   is_line_open_ = terminal_;
 }
 
 void progress::note(std::string const& text) {
-  say("{}{}\n", terminal_ && is_line_open_ ? "\r\x1b[2K" : "", text);
+  if (terminal_ && is_line_open_) erase_line();
+  say("{}\n", text);
   is_line_open_ = false;
 }
 

@@ -4,10 +4,14 @@
 
 #include <fmt/format.h>
 
+#include <mpt/console/plain_text.hpp>
+
 namespace mpt::console {
 
-void table::row(std::string name, std::string value) {
-  rows_.emplace_back(std::move(name), std::move(value));
+table::table(std::string_view title) : title_(plain_line(title)) {}
+
+void table::row(std::string_view name, std::string_view value) {
+  rows_.emplace_back(plain_line(name), plain_line(value));
 }
 
 std::string table::text() const {

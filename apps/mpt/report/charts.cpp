@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <mpt/console/format.hpp>
+#include <mpt/report/run_facts.hpp>
 
 namespace mpt::report {
 
@@ -22,6 +24,11 @@ struct chart_rule {
   label_rule label;
 };
 
+/// The label of an evaluation set in a chart.
+std::string evaluation_kind(std::string_view set) {
+  return set.empty() ? "evaluation" : fmt::format("evaluation {}", set);
+}
+
 /// "metrics/eval/LABEL/NAME" → "evaluation LABEL", for that NAME.
 std::string evaluation_label(std::string_view metric, std::string_view name) {
   constexpr std::string_view prefix = "metrics/eval/";
@@ -29,7 +36,7 @@ std::string evaluation_label(std::string_view metric, std::string_view name) {
   metric.remove_prefix(prefix.size());
   metric.remove_suffix(name.size());
   if (metric.ends_with('/')) metric.remove_suffix(1);
-  return metric.empty() ? "evaluation" : fmt::format("evaluation {}", metric);
+  return evaluation_kind(metric);
 }
 
 /// A rule with one label for each of some numbers.
@@ -106,6 +113,7 @@ std::vector<chart_rule> rules() {
         .title = "Tokens per second",
         .explanation = "All ranks together, over the last batches",
         .unit = count,
+        .is_noisy = true,
         .series = {}},
        labels({{"throughput/tokens_per_sec", "tokens"},
                {"throughput/trained_tokens_per_sec", "tokens with a label"}})},
@@ -113,9 +121,10 @@ std::vector<chart_rule> rules() {
         .title = "Utilisation (MFU)",
         .explanation = "Share of the devices' peak rate that the model needs",
         .unit = share,
+        .is_noisy = true,
         .series = {}},
        labels({{"throughput/device/mfu", "MFU"}, {"throughput/device/mfu_causal", "MFU, causal"}})},
-      {{.id = "memory", .title = "Memory", .explanation = "GB (10⁹ bytes) of rank 0", .series = {}},
+      {{.id = "memory", .title = "Memory", .explanation = "Of rank 0", .unit = bytes, .series = {}},
        labels({{"memory/peak_allocated_mem", "device, peak"},
                {"memory/current_allocated_mem", "device"},
                {"memory/peak_resident_gb", "process, peak"}})},
@@ -126,6 +135,46 @@ std::vector<chart_rule> rules() {
         .series = {}},
        labels({{"time/data_wait_share", "waiting"}})},
   };
+}
+
+/// The curve of the rank that has the most memory at each batch, or the least.
+curve extreme_rank(std::vector<curve> const& ranks, bool is_largest) {
+  curve out;
+  for (auto const batch : ranks.front().batches) {
+    std::optional<double> found;
+    for (auto const& points : ranks) {
+      auto const at = std::ranges::lower_bound(points.batches, batch);
+      if (at == points.batches.end() || *at != batch) continue;
+      double const value = points.values[static_cast<std::size_t>(at - points.batches.begin())];
+      if (!found || (is_largest ? value > *found : value < *found)) found = value;
+    }
+    out.add(batch, found.value_or(0));
+  }
+  return out;
+}
+
+/// The memory of the ranks over time: of one run on few ranks each rank's, else the extremes.
+chart memory_by_rank(std::vector<run_record> const& runs) {
+  constexpr std::size_t most_lines = 8;
+  chart out{.id = "ranks",
+            .title = "Peak memory by rank",
+            .explanation = "Device memory, the largest so far",
+            .unit = value_unit::bytes,
+            .series = {}};
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    auto const& ranks = runs[run].memory_by_rank;
+    if (ranks.empty() || ranks.front().size() < 2) continue;
+    if (ranks.size() == 1) {
+      out.series.push_back({run, "rank 0", 0, ranks.front()});
+    } else if (runs.size() == 1 && ranks.size() <= most_lines) {
+      for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+        out.series.push_back({run, fmt::format("rank {}", rank), rank, ranks[rank]});
+    } else {
+      out.series.push_back({run, "the most of a rank", 0, extreme_rank(ranks, true)});
+      out.series.push_back({run, "the least of a rank", 1, extreme_rank(ranks, false)});
+    }
+  }
+  return out;
 }
 
 /// Whether a chart tells anything: runs that hardly wait for data need no chart of it.
@@ -141,15 +190,33 @@ bool is_worth_showing(chart const& shown) {
 
 }  // namespace
 
+namespace {
+
+/// The labels that a rule gives to training and evaluations, in this order, so that they have the
+/// same colours in every chart.
+std::vector<std::string> first_kinds(std::vector<run_record> const& runs, label_rule const& label) {
+  std::vector<std::string> ordered{"training"};
+  for (auto const& run : runs)
+    for (auto const& set : evaluation_labels(run)) ordered.push_back(evaluation_kind(set));
+  std::vector<std::string> out;
+  for (auto const& kind : ordered) {
+    bool const is_known = std::ranges::find(out, kind) != out.end();
+    bool const is_logged = std::ranges::any_of(runs, [&](run_record const& run) {
+      return std::ranges::any_of(run.curves,
+                                 [&](auto const& logged) { return label(logged.first) == kind; });
+    });
+    if (is_logged && !is_known) out.push_back(kind);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<chart> charts_of(std::vector<run_record> const& runs) {
   std::vector<chart> out;
   for (auto& rule : rules()) {
     auto shown = rule.shown;
-    // training comes first, and has the same colour in every chart
-    std::vector<std::string> kinds;
-    for (auto const& run : runs)
-      for (auto const& [metric, points] : run.curves)
-        if (rule.label(metric) == "training" && kinds.empty()) kinds.emplace_back("training");
+    auto kinds = first_kinds(runs, rule.label);
     for (std::size_t run = 0; run < runs.size(); ++run)
       for (auto const& [metric, points] : runs[run].curves) {
         auto const label = rule.label(metric);
@@ -158,11 +225,16 @@ std::vector<chart> charts_of(std::vector<run_record> const& runs) {
         auto const number = static_cast<std::size_t>(kind - kinds.begin());
         if (kind == kinds.end()) kinds.push_back(label);
         shown.series.push_back({run, label, number, points});
+        if (shown.id == "memory")  // logged in units of 10⁹ bytes
+          for (double& value : shown.series.back().points.values) value *= 1e9;
       }
     std::ranges::stable_sort(shown.series, {}, [](chart_series const& series) {
       return std::pair(series.run, series.kind);
     });
+    bool const is_memory = shown.id == "memory";
     if (!shown.series.empty() && is_worth_showing(shown)) out.push_back(std::move(shown));
+    if (auto ranks = memory_by_rank(runs); is_memory && !ranks.series.empty())
+      out.push_back(std::move(ranks));
   }
   return out;
 }
@@ -170,9 +242,10 @@ std::vector<chart> charts_of(std::vector<run_record> const& runs) {
 std::string text_of(double value, value_unit unit) {
   if (!std::isfinite(value)) return "not finite";
   switch (unit) {
-    case value_unit::share: return fmt::format("{:.3g} %", 100 * value);
+    case value_unit::share: return fmt::format("{:.3g}\u00A0%", 100 * value);
     case value_unit::count: return console::count(value);
     case value_unit::seconds: return console::duration(value);
+    case value_unit::bytes: return console::bytes(value);
     case value_unit::plain: break;
   }
   return fmt::format("{:.4g}", value);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <mpt/console/format.hpp>
+#include <mpt/console/plain_text.hpp>
 #include <mpt/report/charts.hpp>
 #include <mpt/report/detail/sections.hpp>
 #include <mpt/report/html.hpp>
@@ -23,9 +24,10 @@ std::string series_name(chart const& shown, chart_series const& series,
                         std::vector<run_record> const& runs) {
   bool const is_alone = std::ranges::all_of(
       shown.series, [&](chart_series const& other) { return other.kind == series.kind; });
-  if (runs.size() == 1) return series.label;
-  auto const& run = runs[series.run].name;
-  return is_alone ? run : run + ", " + series.label;
+  auto const label = console::plain_line(series.label);
+  if (runs.size() == 1) return label;
+  auto const run = console::plain_line(runs[series.run].name);
+  return is_alone ? run : run + ", " + label;
 }
 
 nlohmann::ordered_json json_of(curve const& points) {
@@ -52,8 +54,9 @@ nlohmann::ordered_json scale_of(run_record const& run) {
     sum += std::isfinite(seconds.values[i]) ? seconds.values[i] : 0;
     hours.add(seconds.batches[i], sum / 3600);
   }
-  return {
-      {"name", run.name}, {"tokens", json_of(tokens)}, {"hours", json_of(decimate(hours, points))}};
+  return {{"name", console::plain_line(run.name)},
+          {"tokens", json_of(tokens)},
+          {"hours", json_of(decimate(hours, points))}};
 }
 
 nlohmann::ordered_json data_of(std::vector<chart> const& charts,
@@ -77,6 +80,7 @@ nlohmann::ordered_json data_of(std::vector<chart> const& charts,
                              {"title", shown.title},
                              {"unit", shown.unit == value_unit::share   ? "share"
                                       : shown.unit == value_unit::count ? "count"
+                                      : shown.unit == value_unit::bytes ? "bytes"
                                                                         : "plain"},
                              {"noisy", shown.is_noisy},
                              {"series", std::move(series)}});
@@ -183,7 +187,8 @@ std::string figures(std::vector<run_record> const& runs) {
                            has_charts() ? "" : " open", table_of(shown, runs, rows));
   }
   content +=
-      "</div>\n<p id=\"spoken\" class=\"spoken\" role=\"status\" aria-live=\"polite\"></p>\n";
+      "</div>\n<span id=\"paper\" hidden></span><p id=\"spoken\" class=\"spoken\" role=\"status\" "
+      "aria-live=\"polite\"></p>\n";
   if (has_charts())
     content += "<script type=\"application/json\" id=\"data\">" +
                json_in_script(data_of(charts, runs)) + "</script>\n";

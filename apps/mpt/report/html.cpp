@@ -3,23 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <mpt/tokenizer/utf8.hpp>
+#include <mpt/console/plain_text.hpp>
 
 namespace mpt::report {
 
-std::string without_controls(std::string_view text) {
-  std::string out;
-  for (char const c : utf8::lossy(text)) {
-    auto const byte = static_cast<unsigned char>(c);
-    bool const is_control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
-    out += is_control ? utf8::replacement : std::string_view(&c, 1);
-  }
-  return out;
-}
-
 std::string escape(std::string_view text) {
   std::string out;
-  for (char const c : without_controls(text)) switch (c) {
+  for (char const c : console::plain_text(text)) switch (c) {
       case '<': out += "&lt;"; break;
       case '>': out += "&gt;"; break;
       case '&': out += "&amp;"; break;

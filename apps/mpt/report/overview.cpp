@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <cmath>
+#include <ctime>
 #include <functional>
 #include <optional>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <mpt/console/format.hpp>
@@ -30,25 +33,36 @@ std::string rate_text(double operations) {
                            : fmt::format("{:.4g} TFLOP/s", operations / 1e12);
 }
 
+std::string loss_text(double value) {
+  return std::isfinite(value) ? fmt::format("{:.4f}", value) : "not finite";
+}
+
 std::string lowest_text(std::optional<batch_value> const& lowest) {
   if (!lowest) return "";
-  return fmt::format("lowest {:.4f} at batch {}", lowest->value, console::grouped(lowest->batch));
+  return fmt::format("lowest {} at batch {}", loss_text(lowest->value),
+                     console::grouped(lowest->batch));
+}
+
+/// A text of the evaluation set that stands for all; of a run with several sets it names the set.
+std::string of_set(run_facts const& facts, std::string const& text) {
+  if (facts.evaluations.size() < 2) return text;
+  return text + (text.empty() ? "on " : ", on ") + facts.evaluation.label;
 }
 
 std::string cards_of(shown_run const& run) {
   auto const& f = run.facts;
   std::string out = "<dl class=\"cards\">\n";
-  if (f.evaluation)
-    out += card("Evaluation loss", fmt::format("{:.4f}", f.evaluation->value),
-                lowest_text(f.lowest_evaluation));
-  if (f.loss)
-    out += card("Training loss", fmt::format("{:.4f}", f.loss->value), lowest_text(f.lowest_loss));
-  if (f.accuracy) out += card("Evaluation accuracy", share_text(*f.accuracy), "of tokens");
+  if (auto const& loss = f.evaluation.loss)
+    out += card("Evaluation loss", loss_text(loss->value),
+                of_set(f, lowest_text(f.evaluation.lowest_loss)));
+  if (f.loss) out += card("Training loss", loss_text(f.loss->value), lowest_text(f.lowest_loss));
+  if (auto const accuracy = f.evaluation.accuracy)
+    out += card("Accuracy", share_text(*accuracy), of_set(f, "of tokens"));
   if (f.tokens)
     out += card("Tokens", console::count(*f.tokens),
                 f.batches ? console::grouped(*f.batches) + " batches" : "");
   if (f.tokens_per_second)
-    out += card("Tokens per second", console::count(*f.tokens_per_second), "while training");
+    out += card("Tokens/s", console::count(*f.tokens_per_second), "while training");
   if (f.mfu) {
     auto const peak = run.record->summary_number("peak_flops");
     out += card("MFU", share_text(*f.mfu), peak ? "of " + rate_text(*peak) : "");
@@ -79,6 +93,11 @@ std::string description_of(shown_run const& run) {
     for (auto const key : {"model", "ranks_text", "engine"})
       if (auto text = text_at(record.summary, key); !text.empty())
         parts.push_back((key == std::string_view("ranks_text") ? "ranks " : "") + text);
+  if (!record.programs.empty() && !record.programs.back().is_ended && record.last_written > 0) {
+    auto const last = static_cast<std::time_t>(record.last_written);
+    parts.push_back(fmt::format("running, killed or failed: last wrote {:%Y-%m-%d %H:%M} UTC",
+                                fmt::gmtime(last)));
+  }
   return escape(fmt::format("{}", fmt::join(parts, " · ")));
 }
 
@@ -91,13 +110,19 @@ struct compared_value {
   std::optional<bool> is_smallest_best;
 };
 
+/// The values on the evaluation set that stands for all sets of each run. `set`: it as text.
+std::vector<compared_value> compared_evaluations(std::string const& set) {
+  return {{"eval loss" + set, [](run_facts const& f) { return value_of(f.evaluation.loss); },
+           loss_text, true},
+          {"lowest eval", [](run_facts const& f) { return value_of(f.evaluation.lowest_loss); },
+           loss_text, true},
+          {"eval accuracy", [](run_facts const& f) { return f.evaluation.accuracy; }, share_text,
+           false}};
+}
+
 std::vector<compared_value> compared_values() {
-  auto const loss = [](double v) { return fmt::format("{:.4f}", v); };
   return {
-      {"eval loss", [](run_facts const& f) { return value_of(f.evaluation); }, loss, true},
-      {"lowest eval", [](run_facts const& f) { return value_of(f.lowest_evaluation); }, loss, true},
-      {"train loss", [](run_facts const& f) { return value_of(f.loss); }, loss, true},
-      {"eval accuracy", [](run_facts const& f) { return f.accuracy; }, share_text, false},
+      {"train loss", [](run_facts const& f) { return value_of(f.loss); }, loss_text, true},
       {"tokens", [](run_facts const& f) { return f.tokens; }, console::count, {}},
       {"tokens/s", [](run_facts const& f) { return f.tokens_per_second; }, console::count, false},
       {"MFU", [](run_facts const& f) { return f.mfu; }, share_text, false},
@@ -110,7 +135,7 @@ std::vector<compared_value> compared_values() {
 std::optional<double> best_of(std::vector<shown_run> const& runs, compared_value const& row) {
   std::optional<double> smallest, largest;
   for (auto const& run : runs)
-    if (auto const value = row.value(run.facts)) {
+    if (auto const value = row.value(run.facts); value && std::isfinite(*value)) {
       smallest = std::min(smallest.value_or(*value), *value);
       largest = std::max(largest.value_or(*value), *value);
     }
@@ -118,11 +143,53 @@ std::optional<double> best_of(std::vector<shown_run> const& runs, compared_value
   return *row.is_smallest_best ? smallest : largest;
 }
 
-std::string comparison_of(std::vector<shown_run> const& runs) {
+bool has_several_sets(std::vector<shown_run> const& runs) {
+  return std::ranges::any_of(runs,
+                             [](shown_run const& run) { return run.facts.evaluations.size() > 1; });
+}
+
+/// The evaluation set of all runs' values as text, "" where the runs have no label.
+std::string common_set(std::vector<shown_run> const& runs) {
+  for (auto const& run : runs)
+    if (!run.facts.evaluation.label.empty()) return " (" + run.facts.evaluation.label + ")";
+  return "";
+}
+
+/// The last evaluation of each run on each of its sets.
+std::string table_of_sets(std::vector<shown_run> const& runs) {
+  table out{.caption = "Evaluation by set",
+            .titles = {"set", "loss", "perplexity", "lowest loss", "after batch", "token accuracy"},
+            .rows = {}};
+  if (runs.size() > 1) out.titles.front() = "run, set";
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    for (auto const& set : runs[i].facts.evaluations) {
+      auto const number = [](std::optional<double> const& value, auto const& text) {
+        return value ? text(*value) : unknown;
+      };
+      std::vector row{
+          (runs.size() > 1 ? name_of(runs, i) + ", " : "") +
+              (set.label.empty() ? "without a label" : escape(set.label)),
+          number(value_of(set.loss), loss_text),
+          number(value_of(set.loss), [](double v) { return fmt::format("{:.2f}", std::exp(v)); }),
+          number(value_of(set.lowest_loss), loss_text),
+          set.lowest_loss ? console::grouped(set.lowest_loss->batch) : unknown,
+          number(set.accuracy, share_text)};
+      out.rows.push_back(std::move(row));
+    }
+  return html_of(out);
+}
+
+std::string comparison_of(std::vector<shown_run> const& runs, bool has_common_set) {
   table out{.caption = "The runs side by side; the best value of a column is bold",
             .titles = {"run", "state", "batches"},
             .rows = {}};
-  auto const values = compared_values();
+  auto values = compared_values();
+  if (has_common_set) {
+    auto const evaluations = compared_evaluations(common_set(runs));
+    values.insert(values.begin(), evaluations.begin(), evaluations.end());
+  } else {
+    out.caption += "; evaluations, which are on different sets, stand below";
+  }
   for (auto const& value : values) out.titles.push_back(value.title);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto const& facts = runs[i].facts;
@@ -131,8 +198,8 @@ std::string comparison_of(std::vector<shown_run> const& runs) {
     for (auto const& value : values) {
       auto const found = value.value(facts);
       auto const text = found ? value.text(*found) : unknown;
-      row.push_back(found && found == best_of(runs, value) ? "<strong>" + text + "</strong>"
-                                                           : text);
+      bool const is_best = found && found == best_of(runs, value);
+      row.push_back(is_best ? "<strong>" + text + "</strong>" : text);
     }
     out.rows.push_back(std::move(row));
   }
@@ -141,18 +208,19 @@ std::string comparison_of(std::vector<shown_run> const& runs) {
 
 }  // namespace
 
-std::string overview(std::vector<shown_run> const& runs) {
+std::string overview(std::vector<shown_run> const& runs, bool has_common_set) {
+  auto const sets = has_several_sets(runs) || !has_common_set ? table_of_sets(runs) : "";
   if (runs.size() == 1)
     return fmt::format(
         "<section id=\"overview\" aria-label=\"Overview\"><p class=\"lead\">{} "
-        "{}</p>\n{}</section>\n",
-        state_badge(runs.front()), description_of(runs.front()), cards_of(runs.front()));
+        "{}</p>\n{}{}</section>\n",
+        state_badge(runs.front()), description_of(runs.front()), cards_of(runs.front()), sets);
   std::string descriptions = "<ul class=\"runs\">";
   for (std::size_t i = 0; i < runs.size(); ++i)
     descriptions +=
         fmt::format("<li><b>{}</b> {}</li>\n", name_of(runs, i), description_of(runs[i]));
-  return fmt::format("<section id=\"overview\" aria-label=\"Overview\">{}{}</ul></section>\n",
-                     comparison_of(runs), descriptions);
+  return fmt::format("<section id=\"overview\" aria-label=\"Overview\">{}{}</ul>{}</section>\n",
+                     comparison_of(runs, has_common_set), descriptions, sets);
 }
 
 std::string published_table(std::vector<shown_run> const& runs) {

@@ -57,8 +57,11 @@ bool has_charts() { return !detail::chart_library.empty(); }
 std::string page_of(std::vector<run_record> const& runs, std::string const& title) {
   std::vector<detail::shown_run> shown;
   for (auto const& run : runs) shown.push_back({&run, facts_of(run)});
+  std::vector<run_facts*> facts;
+  for (auto& run : shown) facts.push_back(&run.facts);
+  bool const has_common_set = compare_by_common_set(facts);
   auto const name = title.empty() ? title_of(runs) : title;
-  std::string body = detail::overview(shown);
+  std::string body = detail::overview(shown, has_common_set);
   if (!has_charts())
     body +=
         "<p class=\"missing\">This page has tables alone: the program was built without the "

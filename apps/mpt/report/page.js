@@ -5,7 +5,8 @@ const element = (id) => document.getElementById(id);
 const data = JSON.parse(element("data").textContent);
 const toolbar = element("toolbar");
 const spoken = element("spoken");
-const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+let isPrinting = false;  // on paper, which is light
+const style = (name) => getComputedStyle(isPrinting ? element("paper") : document.documentElement).getPropertyValue(name).trim();
 const several = data.runs.length > 1;
 const charts = [];
 let zoom = null;  // shown range of the common axis; null: all
@@ -16,12 +17,17 @@ function short(value) {
   const size = Math.abs(value);
   for (const [unit, suffix] of suffixes)
     if (size >= unit) return String(+(value / unit).toPrecision(3)) + suffix;
-  if (size !== 0 && size < 1e-3) return value.toExponential(1).replace("e-", "e−");
+  if (size !== 0 && size < 1e-2) return value.toExponential(3).replace(/\.?0+e-/, "e−").replace("e-", "e−");
   return String(+value.toPrecision(4));
 }
 function shown(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (unit === "bytes") return bytes(value);
   return unit === "share" ? String(+(100 * value).toPrecision(4)) + " %" : short(value);
+}
+function bytes(value) {
+  const power = value < 1 ? 0 : Math.min(4, Math.floor(Math.log2(value) / 10));
+  return String(+(value / 1024 ** power).toPrecision(4)) + " " + ["B", "KiB", "MiB", "GiB", "TiB"][power];
 }
 const axisName = () => new FormData(toolbar).get("axis");
 const axisText = (x) => axisName() === "hours" ? short(x) + " h"
@@ -67,6 +73,9 @@ function isShown(series) {
   if (!several) return true;
   return toolbar.querySelector(`input[name=run][value="${series.run}"]`).checked;
 }
+// Of several runs the colour tells the run, and dashes what it is a curve of.
+const dashes = [null, [6, 4], [2, 4], [10, 3, 2, 3]];
+const dashOf = (series) => several && series.kind > 0 ? 1 + (series.kind - 1) % 3 : 0;
 const colourOf = (series) => style("--c" + (several ? series.run : series.kind) % 10);
 
 // The lines of a chart: every series, and where it is smoothed its own values faintly behind it.
@@ -81,7 +90,7 @@ function linesOf(chart) {
     const colour = colourOf(series);
     if (smooth) lines.push({x, y: series.y, series, colour, faint: true});
     lines.push({x, y: smooth ? smoothed(series.y, strength) : series.y, series, colour, few,
-                dashed: several && series.kind > 0});
+                dash: dashOf(series)});
   }
   return lines;
 }
@@ -113,7 +122,7 @@ function optionsOf(chart) {
     series["s" + k] = {
       strokeWidth: line.faint ? 1 : 2, drawPoints: line.few && line.x.length < 60, pointSize: 2.5,
       highlightCircleSize: line.faint ? 0 : 4,
-      strokePattern: line.dashed ? [6, 4] : null,
+      strokePattern: dashes[line.faint ? 0 : line.dash],
     };
   });
   return {
@@ -125,7 +134,7 @@ function optionsOf(chart) {
     gridLineColor: style("--grid"), axisLineColor: style("--line"),
     axes: {
       x: {axisLabelFormatter: (x) => short(x), valueFormatter: (x) => String(x), drawGrid: false},
-      y: {axisLabelFormatter: (y) => shown(y, chart.unit), axisLabelWidth: 58},
+      y: {axisLabelFormatter: (y) => shown(y, chart.unit), axisLabelWidth: 62, labelsKMG2: chart.unit === "bytes"},
     },
   };
 }
@@ -142,7 +151,7 @@ function fillLegend(chart, row) {
     if (line.faint) return;
     const item = document.createElement("li");
     const mark = document.createElement("span");
-    mark.className = "mark c" + (several ? line.series.run : line.series.kind) % 10 + (line.dashed ? " dashed" : "");
+    mark.className = "mark c" + (several ? line.series.run : line.series.kind) % 10 + (line.dash ? " dash dash" + line.dash : "");
     item.append(mark, line.series.name);
     if (row !== undefined) {
       const value = document.createElement("output");
@@ -205,7 +214,7 @@ function draw(chart) {
     highlightCallback: (event, x) => select(chart, x),
     unhighlightCallback: () => { if (!isSelecting) deselect(); },
     zoomCallback: (low, high) => zoomTo(chart.graph.isZoomed("x") ? [low, high] : null),
-    rightGap: 12, xRangePad: 4, includeZero: chart.unit !== "plain" && chart.id !== "accuracy",
+    rightGap: 12, xRangePad: 4, includeZero: chart.unit !== "plain" && !["accuracy", "ranks"].includes(chart.id),
     animatedZooms: false,
   }));
   charts.push(chart);
@@ -252,15 +261,18 @@ function press(chart, event) {
 }
 
 // ---- what is chosen outlives a reload, as of the page of a run that still trains
+const openable = [...document.querySelectorAll("details")];
 function remember() {
   const chosen = [...toolbar.elements].map((input) => [input.name, input.value, input.checked]);
-  try { sessionStorage.setItem("view", JSON.stringify({zoom, chosen})); } catch { /* no storage here */ }
+  const open = openable.map((details) => details.open);
+  try { sessionStorage.setItem("view", JSON.stringify({zoom, chosen, open})); } catch { /* no storage here */ }
 }
 function recall() {
   try {
     const view = JSON.parse(sessionStorage.getItem("view"));
     if (!view) return;
     zoom = view.zoom;
+    if (view.open.length === openable.length) openable.forEach((details, i) => { details.open = view.open[i]; });
     for (const [name, value, checked] of view.chosen)
       for (const input of toolbar.elements) {
         if (input.name !== name || !name) continue;
@@ -282,8 +294,11 @@ toolbar.addEventListener("input", (event) => {
   redraw();
   remember();
 });
+addEventListener("toggle", remember, true);
 element("whole").addEventListener("click", () => zoomTo(null));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+for (const [event, printing] of [["beforeprint", true], ["afterprint", false]])
+  addEventListener(event, () => { isPrinting = printing; redraw(); });
 const waiting = [...data.charts];
 function next() {
   const begin = performance.now();

@@ -7,12 +7,14 @@
 
 #include <mpt/report/detail/json_values.hpp>
 #include <mpt/report/read_lines.hpp>
+#include <parallel/core/error.hpp>
 
 namespace mpt::report {
 
 namespace {
 
 using detail::number_at;
+using detail::seconds_at;
 
 constexpr char const* seconds_of_batch =
     "seconds of batch";  // our own curve beside the logged ones
@@ -52,7 +54,7 @@ class metrics_reader {
   }
 
   void begin_batch(nlohmann::ordered_json const& record, std::int64_t batch) {
-    double const seconds = number_at(record, "time/train_seconds");
+    double const seconds = seconds_at(record, "time/train_seconds");
     // what a batch turns out to have waited is subtracted later, so the time may fall a little
     bool const is_restart = programs_.empty() || batch <= last_batch_ || seconds < seconds_ / 2;
     if (is_restart) {
@@ -66,8 +68,8 @@ class metrics_reader {
     program.last_batch = batch;
     program.spent.data += waited;
     program.spent.training += spent - waited;
-    program.spent.evaluation = number_at(record, "time/val") * seconds_of_unit_;
-    program.spent.saving = number_at(record, "time/checkpoint_blocked");
+    program.spent.evaluation = seconds_at(record, "time/val") * seconds_of_unit_;
+    program.spent.saving = seconds_at(record, "time/checkpoint_blocked");
     run_.curves[seconds_of_batch].add(batch, spent);
     last_batch_ = batch;
     seconds_ = std::max(seconds_, seconds);
@@ -109,8 +111,11 @@ class metrics_reader {
 std::vector<run_program> read_metrics(std::filesystem::path const& file, double seconds_of_unit,
                                       run_record& run) {
   metrics_reader reader(seconds_of_unit, run);
-  read_lines(
+  auto const used = read_lines(
       file, [&](nlohmann::ordered_json const& record) { return reader.add(record); }, run.problems);
+  parallel::require(used > 0 || !run.save_folder.empty(), file.native(),
+                    ": is no metrics_file: none of its lines is a record of a batch; name a run's "
+                    "save_folder, or its metrics_file");
   if (reader.programs().empty())
     run.problems.push_back(fmt::format("{}: holds no trained batch", file.string()));
   return reader.programs();

@@ -1,6 +1,7 @@
 #include <mpt/report/run_record.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <set>
 #include <system_error>
@@ -21,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using detail::count_at;
 using detail::number_at;
+using detail::seconds_at;
 using detail::text_at;
 
 constexpr std::string_view summary_name = "summary.json";
@@ -113,6 +115,24 @@ nlohmann::ordered_json read_summary(run_record& run) {
   return empty;
 }
 
+/// Adds the memory of the ranks after a batch, in place of what was noted of the same and of later
+/// batches. Returns what is wrong with the record, or "".
+std::string add_memory(run_record& run, nlohmann::ordered_json const& record) {
+  auto const ranks = record.find("device_bytes");
+  bool const is_sound =
+      ranks != record.end() && ranks->is_array() &&
+      std::ranges::all_of(*ranks, [](auto const& bytes) { return bytes.is_number(); });
+  if (!is_sound) return "has no list of numbers (device_bytes)";
+  auto const batch = count_at(record, "batch");
+  if (run.memory_by_rank.size() < ranks->size()) run.memory_by_rank.resize(ranks->size());
+  for (std::size_t rank = 0; rank < ranks->size(); ++rank) {
+    auto& points = run.memory_by_rank[rank];
+    points.remove_from(batch);
+    points.add(batch, (*ranks)[rank].get<double>());
+  }
+  return "";
+}
+
 /// Reads the journal's events into `run`, with the programs that it tells of.
 void read_journal(run_record& run) {
   auto const file = run.save_folder / journal_name;
@@ -122,7 +142,7 @@ void read_journal(run_record& run) {
     double const time = std::clamp(number_at(record, "time"), 0.0, latest_second);
     if (event == "start") {
       run.start = record;
-      run.programs.emplace_back().began = time - number_at(record, "program_seconds");
+      run.programs.emplace_back().began = time - seconds_at(record, "program_seconds");
       if (record.contains("notes") && record["notes"].is_array())
         for (auto const& note : record["notes"])
           if (note.is_string()) run.notes.push_back({0, note.get<std::string>()});
@@ -134,8 +154,10 @@ void read_journal(run_record& run) {
     }
     if (run.programs.empty()) return "comes before the start of a program";
     auto& program = run.programs.back();
+    if (event == "memory") return add_memory(run, record);
     if (event == "train") {
       program.first_batch = count_at(record, "batches") + 1;
+      for (auto& points : run.memory_by_rank) points.remove_from(program.first_batch);
       program.spent.start = std::max(0.0, time - program.began);
       return "";
     }
@@ -145,12 +167,12 @@ void read_journal(run_record& run) {
     program.is_stopped = record.contains("stopped") && record["stopped"] == true;
     program.last_batch = count_at(record, "batches");
     if (number_at(record, "batches_here") == 0) program.first_batch = 0;
-    auto const training = number_at(record, "training_seconds");
+    auto const training = seconds_at(record, "training_seconds");
     spent.data = training * std::clamp(number_at(record, "data_wait_share"), 0.0, 1.0);
     spent.training = training - spent.data;
-    spent.evaluation = number_at(record, "evaluation_seconds");
-    spent.saving = number_at(record, "saving_seconds");
-    spent.remaining = std::max(0.0, number_at(record, "wall_clock_seconds") - spent.total());
+    spent.evaluation = seconds_at(record, "evaluation_seconds");
+    spent.saving = seconds_at(record, "saving_seconds");
+    spent.remaining = std::max(0.0, seconds_at(record, "wall_clock_seconds") - spent.total());
     return "";
   };
   read_lines(file, add, run.problems);
@@ -161,10 +183,15 @@ void read_plan_picture(run_record& run) {
   auto const file = run.save_folder / "plan.svg";
   std::error_code unreadable;
   if (run.save_folder.empty() || !is_file(file)) return;
-  if (fs::file_size(file, unreadable) <= largest)
-    run.plan_picture = parallel::read_text_file(file, largest);
-  else
+  if (fs::file_size(file, unreadable) > largest) {
     run.problems.push_back(fmt::format("{}: is too large for the page", file.native()));
+    return;
+  }
+  try {
+    run.plan_picture = parallel::read_text_file(file, largest);
+  } catch (parallel::error const& problem) {
+    run.problems.emplace_back(problem.what());
+  }
 }
 
 double seconds_of_time_unit(nlohmann::ordered_json const& start) {
@@ -173,6 +200,19 @@ double seconds_of_time_unit(nlohmann::ordered_json const& start) {
   if (unit == "seconds") return 1;
   if (unit == "minutes") return 60;
   return unit == "days" ? 86'400 : 3600;
+}
+
+/// When the run wrote last, in seconds since 1970; 0 where that is not known.
+double last_write_of(run_record const& run) {
+  double last = 0;
+  for (auto const& file : {run.metrics_file, run.save_folder / journal_name}) {
+    std::error_code missing;
+    auto const time = fs::last_write_time(file, missing);
+    if (missing) continue;
+    auto const since_1970 = std::chrono::file_clock::to_sys(time).time_since_epoch();
+    last = std::max(last, std::chrono::duration<double>(since_1970).count());
+  }
+  return std::min(last, latest_second);
 }
 
 /// Joins what the journal tells of programs with what their metrics tell, by the first batch.
@@ -187,6 +227,13 @@ void join_programs(run_record& run, std::vector<run_program> const& measured) {
     if (wall) spent.remaining = std::max(0.0, *wall - spent.total());
     return;
   }
+  auto const begins = [](run_program const& program) { return program.first_batch == 1; };
+  if (std::ranges::count_if(measured, begins) > std::ranges::count_if(run.programs, begins))
+    run.problems.push_back(
+        fmt::format("{}: begins more often than the run's {} says: another run wrote to it, too, "
+                    "and the page shows the batches that were written last; give each run a "
+                    "metrics_file of its own",
+                    run.metrics_file.native(), journal_name));
   // from the last on: a program that was killed before its first batch has no metrics, and the next
   // one begins with the same batch
   auto remaining = measured.size();
@@ -276,6 +323,7 @@ run_record read_run(fs::path const& path) {
     measured = read_metrics(run.metrics_file, seconds_of_time_unit(run.start), run);
   join_programs(run, measured);
   read_plan_picture(run);
+  run.last_written = last_write_of(run);
   return run;
 }
 

@@ -82,8 +82,11 @@ std::vector<std::pair<std::string, double>> planned_memory(run_record const& run
   std::vector<std::pair<std::string, double>> out;
   auto const plan = run.start.find("memory_plan");
   if (plan == run.start.end() || !plan->is_object()) return out;
-  for (auto const& [name, bytes] : plan->items())
+  for (auto const& [key, bytes] : plan->items()) {
+    auto name = key;
+    std::ranges::replace(name, '_', ' ');
     if (bytes.is_number()) out.emplace_back(name, bytes.get<double>());
+  }
   return out;
 }
 

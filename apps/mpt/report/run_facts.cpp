@@ -31,39 +31,72 @@ std::optional<batch_value> lowest_of(curve const& points) {
   return out;
 }
 
-/// The curve of NAME on the first evaluation set.
-curve const* evaluation_curve(run_record const& run, std::string_view name) {
-  for (auto const& [metric, points] : run.curves)
-    if (metric.starts_with("metrics/eval/") && metric.ends_with(name)) return &points;
-  return nullptr;
+constexpr std::string_view evaluation_prefix = "metrics/eval/";
+constexpr std::string_view evaluation_loss = "LanguageCrossEntropy";
+
+/// The name of a number that is logged of the evaluation set `label`.
+std::string metric_of(std::string const& label, std::string_view name) {
+  return fmt::format("{}{}{}{}", evaluation_prefix, label, label.empty() ? "" : "/", name);
+}
+
+std::vector<set_evaluation> evaluations_of(run_record const& run) {
+  std::vector<set_evaluation> out;
+  for (auto const& label : evaluation_labels(run)) {
+    auto const& loss = run.find(metric_of(label, evaluation_loss));
+    out.push_back({.label = label,
+                   .loss = last_of(loss),
+                   .lowest_loss = lowest_of(loss),
+                   .accuracy = value_of(last_of(run.find(metric_of(label, "TokenAccuracy"))))});
+  }
+  return out;
 }
 
 std::string state_of(run_record const& run) {
   if (run.is_complete()) return "complete";
   if (run.programs.empty()) return "unknown";
   if (run.programs.back().is_stopped) return "stopped by a signal";
-  return run.start.empty() ? "unknown" : "not ended: running, killed or failed";
+  return run.start.empty() ? "unknown" : "not ended";
 }
 
 }  // namespace
+
+std::vector<std::string> evaluation_labels(run_record const& run) {
+  std::vector<std::string> logged;
+  for (auto const& [metric, points] : run.curves) {
+    if (!metric.starts_with(evaluation_prefix) || !metric.ends_with(evaluation_loss)) continue;
+    auto label = metric.substr(evaluation_prefix.size(),
+                               metric.size() - evaluation_prefix.size() - evaluation_loss.size());
+    if (label.ends_with('/')) label.pop_back();
+    logged.push_back(std::move(label));
+  }
+  std::vector<std::string> ordered;
+  auto const keys = run.start.find("configuration");
+  if (keys != run.start.end())
+    for (std::size_t i = 0; keys->contains(fmt::format("eval_loader.{}.label", i)); ++i)
+      ordered.push_back(detail::text_at(*keys, fmt::format("eval_loader.{}.label", i).c_str()));
+  // the summary of a run tells its first set
+  if (auto const last = run.summary.find("evaluation"); last != run.summary.end())
+    ordered.push_back(detail::text_at(*last, "label"));
+  auto const position = [&](std::string const& label) {
+    return std::ranges::find(ordered, label) - ordered.begin();
+  };
+  std::ranges::stable_sort(logged, {}, position);
+  return logged;
+}
 
 run_facts facts_of(run_record const& run) {
   run_facts out;
   auto const& loss = run.find("loss/train/total");
   if (!loss.empty())
     out.batches = loss.batches.back();
-  else if (auto const batches = run.summary_number("batches"))
-    out.batches = static_cast<std::int64_t>(*batches);
+  else if (run.summary_number("batches"))
+    out.batches = detail::count_at(run.summary, "batches");
   out.tokens = value_of(last_of(run.find("time/token")));
   if (!out.tokens) out.tokens = run.summary_number("tokens");
   out.loss = last_of(loss);
   out.lowest_loss = lowest_of(loss);
-  if (auto const* points = evaluation_curve(run, "LanguageCrossEntropy")) {
-    out.evaluation = last_of(*points);
-    out.lowest_evaluation = lowest_of(*points);
-  }
-  if (auto const* points = evaluation_curve(run, "TokenAccuracy"))
-    out.accuracy = value_of(last_of(*points));
+  out.evaluations = evaluations_of(run);
+  if (!out.evaluations.empty()) out.evaluation = out.evaluations.front();
   out.tokens_per_second = run.summary_number("tokens_per_second");
   if (!out.tokens_per_second)
     out.tokens_per_second = value_of(last_of(run.find("throughput/tokens_per_sec")));
@@ -86,6 +119,26 @@ run_facts facts_of(run_record const& run) {
   }
   out.state = state_of(run);
   return out;
+}
+
+bool compare_by_common_set(std::vector<run_facts*> const& runs) {
+  std::vector<run_facts*> evaluated;
+  for (auto* const run : runs)
+    if (!run->evaluations.empty()) evaluated.push_back(run);
+  if (evaluated.empty()) return true;
+  auto const find = [](run_facts const& run, std::string const& label) {
+    return std::ranges::find(run.evaluations, label, &set_evaluation::label);
+  };
+  for (auto const& candidate : evaluated.front()->evaluations) {
+    auto const label = candidate.label;
+    if (!std::ranges::all_of(evaluated, [&](run_facts const* run) {
+          return find(*run, label) != run->evaluations.end();
+        }))
+      continue;
+    for (auto* const run : evaluated) run->evaluation = *find(*run, label);
+    return true;
+  }
+  return false;
 }
 
 std::vector<std::string> table_titles() {
@@ -112,15 +165,20 @@ std::vector<std::string> table_cells(run_record const& run, run_facts const& fac
   auto const number = [](std::optional<double> const& value, auto const& format) {
     return value ? format(*value) : std::string("–");
   };
-  auto const grouped = [](double v) { return console::grouped(static_cast<std::int64_t>(v)); };
+  auto const grouped = [](double v) {
+    bool const is_countable = v >= 0 && v < 1e15;
+    return is_countable ? console::grouped(static_cast<std::int64_t>(v)) : fmt::format("{:.4g}", v);
+  };
   std::string verdict = "–";
   if (row.is_object() && row.contains("conversion_inference_evaluation_ok") &&
       row["conversion_inference_evaluation_ok"].is_boolean())
     verdict = row["conversion_inference_evaluation_ok"] == true ? "yes" : "no";
   auto nodes = detail::find_number(row, "nodes");
   if (!nodes) nodes = detail::find_number(run.start, "nodes");
-  auto accuracy = detail::find_number(row, "evaluation_accuracy");
-  if (!accuracy) accuracy = facts.accuracy;
+  // of the same set as the loss, which is the first one's where the row is the run's own
+  auto accuracy = facts.evaluation.accuracy;
+  if (!accuracy) accuracy = detail::find_number(row, "evaluation_accuracy");
+  auto const set = facts.evaluations.size() > 1 ? fmt::format(" ({})", facts.evaluation.label) : "";
   return {text("model"),
           facts.batches ? console::grouped(*facts.batches) : "–",
           text("evaluated_every"),
@@ -132,7 +190,7 @@ std::vector<std::string> table_cells(run_record const& run, run_facts const& fac
           number(detail::find_number(row, "checkpoint_bytes"),
                  [](double v) { return console::bytes(v); }),
           verdict,
-          number(accuracy, [](double v) { return fmt::format("{:.4f}", v); })};
+          number(accuracy, [&](double v) { return fmt::format("{:.4f}{}", v, set); })};
 }
 
 }  // namespace mpt::report

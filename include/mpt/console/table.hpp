@@ -11,9 +11,9 @@ namespace mpt::console {
 
 class table {
  public:
-  explicit table(std::string title) : title_(std::move(title)) {}
+  explicit table(std::string_view title);
 
-  void row(std::string name, std::string value);
+  void row(std::string_view name, std::string_view value);
   /// A thin line before the next row.
   void separator() { rows_.emplace_back(); }
 

@@ -5,6 +5,7 @@
 // that continues the run appends its own lines:
 //   start   program, run_name, ranks, layout, model, metrics_file, configuration, memory_plan, ...
 //   train   batches that were trained before; training begins here
+//   memory  batch, device_bytes: by rank, the peak of device memory so far
 //   note    batch, text: what the program printed as a note
 //   end     batches and seconds of this program; without it the program was killed or failed
 #pragma once

@@ -19,7 +19,7 @@ struct chart_series {
 };
 
 /// The unit of a chart's values.
-enum class value_unit { plain, share, count, seconds };
+enum class value_unit { plain, share, count, seconds, bytes };
 
 struct chart {
   std::string id;

@@ -1,4 +1,4 @@
-// Text from files in a page or on a terminal: whatever it says, it is shown as text.
+// Text from files in a page: whatever it says, it is shown as text.
 #pragma once
 
 #include <string>
@@ -8,12 +8,8 @@
 
 namespace mpt::report {
 
-/// `text` as one for a terminal: bytes that are no UTF-8 and control characters, except line ends
-/// and tabs, are replaced by U+FFFD.
-[[nodiscard]] std::string without_controls(std::string_view text);
-
-/// `text` for an element or a quoted attribute: markup is escaped, bytes that are no UTF-8 and
-/// control characters are replaced.
+/// `text` for an element or a quoted attribute: markup is escaped, and what a browser would obey is
+/// replaced (console::plain_text).
 [[nodiscard]] std::string escape(std::string_view text);
 
 /// `value` for a script element: nothing in it can end the element.

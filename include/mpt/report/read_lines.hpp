@@ -1,6 +1,7 @@
 // Reads files of JSON lines of which some may be damaged.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -12,9 +13,10 @@ namespace mpt::report {
 
 /// Calls use(object) for every line of `file` that is a JSON object. Damaged lines add a sentence
 /// with file and line to `problems`: each of the first three, and one for all others. `use` returns
-/// "" or what is wrong with the object, which counts as damage.
-void read_lines(std::filesystem::path const& file,
-                std::function<std::string(nlohmann::ordered_json const&)> const& use,
-                std::vector<std::string>& problems);
+/// "" or what is wrong with the object, which counts as damage. So does a line of more than 4 MiB.
+/// A file that cannot be read adds a sentence, too. Returns the number of lines that were used.
+std::size_t read_lines(std::filesystem::path const& file,
+                       std::function<std::string(nlohmann::ordered_json const&)> const& use,
+                       std::vector<std::string>& problems);
 
 }  // namespace mpt::report

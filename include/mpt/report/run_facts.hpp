@@ -19,13 +19,24 @@ struct batch_value {
 /// The value alone.
 [[nodiscard]] std::optional<double> value_of(std::optional<batch_value> const& found);
 
+/// The labels of a run's evaluation sets, in the order of eval_loader; those that the configuration
+/// does not tell come last, by name.
+[[nodiscard]] std::vector<std::string> evaluation_labels(run_record const& run);
+
+/// What the evaluations of a run on one set found.
+struct set_evaluation {
+  std::string label;  // of the set; "" where the run has only one
+  std::optional<batch_value> loss, lowest_loss;
+  std::optional<double> accuracy;  // of the last evaluation
+};
+
 /// What is not known is empty. From the summary where the run ended, else from its metrics.
 struct run_facts {
   std::optional<std::int64_t> batches;
   std::optional<double> tokens;
-  std::optional<batch_value> loss, lowest_loss;              // of training
-  std::optional<batch_value> evaluation, lowest_evaluation;  // loss on the first evaluation set
-  std::optional<double> accuracy;                            // there, of the last evaluation
+  std::optional<batch_value> loss, lowest_loss;  // of training
+  std::vector<set_evaluation> evaluations;       // by set, in the order of eval_loader
+  set_evaluation evaluation;                     // of the set that stands for all: the first
   std::optional<double> tokens_per_second;
   std::optional<double> mfu;
   std::optional<double> memory_bytes;  // peak of the rank with the most, in device memory
@@ -36,6 +47,10 @@ struct run_facts {
 };
 
 [[nodiscard]] run_facts facts_of(run_record const& run);
+
+/// Lets the first evaluation set that all runs with evaluations have stand for all sets of each, so
+/// that their values can be compared. Returns false where there is no such set.
+bool compare_by_common_set(std::vector<run_facts*> const& runs);
 
 /// The cells of a run in a table like those of published runs (see mpt::run_row), or of its titles.
 [[nodiscard]] std::vector<std::string> table_titles();

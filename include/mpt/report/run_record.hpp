@@ -63,12 +63,14 @@ struct run_record {
   std::filesystem::path save_folder;                 // "" where there is none
   std::filesystem::path metrics_file;                // likewise
   std::map<std::string, curve, std::less<>> curves;  // by the name of the logged number
+  std::vector<curve> memory_by_rank;                 // peaks of device memory so far, in bytes
   std::vector<text_sample> samples;
   std::vector<run_note> notes;
   std::vector<run_program> programs;
   nlohmann::ordered_json start = nlohmann::ordered_json::object();  // the journal's last one
   nlohmann::ordered_json summary = nlohmann::ordered_json::object();
   std::string plan_picture;           // an SVG, or ""
+  double last_written = 0;            // seconds since 1970; 0: unknown
   std::vector<std::string> problems;  // with the files, one sentence each
 
   /// The curve of that name; an empty one where the run has none.

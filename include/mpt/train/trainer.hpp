@@ -126,6 +126,7 @@ class trainer {
                   host_);
     summary_.device_memory_by_rank = values_by_rank(peak_device_bytes(device_), comm_, host_);
     summary_.device_memory_bytes = std::ranges::max(summary_.device_memory_by_rank);
+    if (report_) report_->memory(summary_.device_memory_by_rank, batch_);
     summary_.batches = batch_;
     pace_.summarize(summary_, utilisation_, *peak_, config_.global_train_batch_size);
     if (report_ && summary_.stop_asked) report_->hurry();
@@ -138,7 +139,9 @@ class trainer {
   /// What follows are the calls of train::train_batches, for run() alone.
   step_result train_batch(index) {
     auto const result = slow_.time_batch([this] { return train_next_batch(); });
-    say(slow_.describe_slow_rank(comm_, host_));
+    auto const ranks = slow_.look(comm_, host_, peak_device_bytes(device_));
+    say(ranks.note);
+    if (report_) report_->memory(ranks.device_bytes, batch_);
     if (pace_.batches() == 1) say(plain_attention_note(session_.compute()));
     pause_begin_ = std::chrono::steady_clock::now();
     phases_.enter(&run_deadlines::save);

@@ -75,6 +75,55 @@ TEST_CASE("report page: every chart has a table, and nothing comes from a networ
         mpt::report::has_charts());
 }
 
+TEST_CASE("report page: every evaluation set has a row, and the comparison names its own") {
+  auto const run = [](std::string name, std::vector<std::string> const& labels, double loss) {
+    auto out = long_run(std::move(name), 20);
+    out.curves.erase("metrics/eval/LanguageCrossEntropy");
+    for (auto const& label : labels) {
+      out.curves["metrics/eval/" + label + "/LanguageCrossEntropy"].add(20, loss);
+      out.curves["metrics/eval/" + label + "/TokenAccuracy"].add(20, 0.125);
+      loss += 1;
+    }
+    return out;
+  };
+  auto const single = mpt::report::page_of({run("one", {"books", "c4"}, 2)}, "");
+  CHECK(
+      single.find("<dd>2.0000</dd><dd class=\"detail\">lowest 2.0000 at batch 20, on books</dd>") !=
+      std::string::npos);
+  CHECK(single.find("<th scope=\"row\">books</th><td>2.0000</td><td>7.39</td>") !=
+        std::string::npos);
+  CHECK(single.find("<th scope=\"row\">c4</th><td>3.0000</td><td>20.09</td>") != std::string::npos);
+  auto const compared =
+      mpt::report::page_of({run("one", {"books", "c4"}, 2), run("two", {"c4"}, 2.5)}, "");
+  CHECK(compared.find("<th scope=\"col\">eval loss (c4)</th>") != std::string::npos);
+  CHECK(compared.find("<td>3.0000</td>") != std::string::npos);
+  CHECK(compared.find("<td><strong>2.5000</strong></td>") != std::string::npos);
+  auto const different = mpt::report::page_of({run("one", {"a"}, 2), run("two", {"b"}, 2.5)}, "");
+  CHECK(different.find("eval loss") == std::string::npos);
+  CHECK(different.find("evaluations, which are on different sets, stand below") !=
+        std::string::npos);
+  CHECK(count(mpt::report::page_of({long_run("one", 500)}, ""), "Evaluation by set") == 0);
+}
+
+TEST_CASE("report page: memory of the ranks over time, of many ranks the most and the least") {
+  auto run = long_run("one", 100);
+  for (int rank = 0; rank < 4; ++rank) {
+    auto& points = run.memory_by_rank.emplace_back();
+    points.add(50, 1024.0 * (rank + 1));
+    points.add(100, 2048.0 * (rank + 1));
+  }
+  auto const page_of_few = mpt::report::page_of({run}, "");
+  CHECK(page_of_few.find("figure-ranks") != std::string::npos);
+  CHECK(page_of_few.find("<th scope=\"col\">rank 3</th>") != std::string::npos);
+  CHECK(page_of_few.find("<th scope=\"row\">100</th><td>2 KiB</td><td>4 KiB</td><td>6 KiB</td>") !=
+        std::string::npos);
+  while (run.memory_by_rank.size() < 20) run.memory_by_rank.push_back(run.memory_by_rank.front());
+  auto const page_of_many = mpt::report::page_of({run}, "");
+  CHECK(page_of_many.find("<th scope=\"col\">the least of a rank</th>") != std::string::npos);
+  CHECK(page_of_many.find("<th scope=\"row\">100</th><td>8 KiB</td><td>2 KiB</td>") !=
+        std::string::npos);
+}
+
 TEST_CASE("report page: of keys, those that differ are apart") {
   auto a = long_run("a", 3), b = long_run("b", 3);
   a.start = {{"configuration", {{"seed", "17"}, {"optimizer.lr", "1.0e-3"}}}};

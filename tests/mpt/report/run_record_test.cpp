@@ -128,6 +128,77 @@ TEST_CASE("run record: a folder without a run, or with several, is refused") {
   CHECK(message(folder.path()).find("holds several runs (a, b); name those") != std::string::npos);
 }
 
+TEST_CASE("run record: the memory of ranks by batch; what a resumed run repeats replaces it") {
+  test::temporary_folder const folder;
+  auto const event = [](std::string const& fields) { return "{\"time\":1000," + fields + "}\n"; };
+  auto const memory = [&](int batch, std::string const& bytes) {
+    return event("\"event\":\"memory\",\"batch\":" + std::to_string(batch) +
+                 ",\"device_bytes\":" + bytes);
+  };
+  write_all(folder / "run.jsonl",
+            event("\"event\":\"start\"") + event("\"event\":\"train\",\"batches\":0") +
+                memory(50, "[10,20]") + memory(100, "[11,21]") + memory(150, "[12,\"x\"]") +
+                event("\"event\":\"start\"") + event("\"event\":\"train\",\"batches\":60") +
+                memory(110, "[13,23]") + memory(110, "[14,24]"));
+  auto const run = mpt::report::read_run(folder.path());
+  REQUIRE(run.memory_by_rank.size() == 2);
+  CHECK(run.memory_by_rank[0].batches == std::vector<std::int64_t>{50, 110});
+  CHECK(run.memory_by_rank[0].values == std::vector<double>{10, 14});
+  CHECK(run.memory_by_rank[1].values == std::vector<double>{20, 24});
+  REQUIRE(!run.problems.empty());
+  CHECK(run.problems[0].find("run.jsonl: line 5 has no list of numbers (device_bytes)") !=
+        std::string::npos);
+}
+
+/// A run that was evaluated on some sets, in the order of their names.
+mpt::report::run_record evaluated_run(std::vector<std::string> const& labels) {
+  mpt::report::run_record run;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    auto const prefix = "metrics/eval/" + labels[i] + (labels[i].empty() ? "" : "/");
+    run.curves[prefix + "LanguageCrossEntropy"].add(10, 3 + static_cast<double>(i));
+    run.curves[prefix + "LanguageCrossEntropy"].add(20, 4 + static_cast<double>(i));
+    run.curves[prefix + "TokenAccuracy"].add(20, 0.25);
+  }
+  return run;
+}
+
+TEST_CASE("run facts: evaluations by set, the first of eval_loader first") {
+  auto run = evaluated_run({"books", "c4", "wiki"});
+  CHECK(facts_of(run).evaluation.label == "books");  // nothing else is known
+  run.summary = {{"evaluation", {{"label", "wiki"}}}};
+  CHECK(facts_of(run).evaluation.label == "wiki");
+  run.start = {
+      {"configuration", {{"eval_loader.0.label", "c4"}, {"eval_loader.1.label", "books"}}}};
+  auto const facts = facts_of(run);
+  REQUIRE(facts.evaluations.size() == 3);
+  CHECK(facts.evaluation.label == "c4");
+  CHECK(facts.evaluations[0].label == "c4");
+  CHECK(facts.evaluations[1].label == "books");
+  CHECK(facts.evaluations[2].label == "wiki");
+  CHECK(facts.evaluation.loss->value == 5);
+  CHECK(facts.evaluation.loss->batch == 20);
+  CHECK(facts.evaluation.lowest_loss->value == 4);
+  CHECK(facts.evaluation.accuracy == 0.25);
+  CHECK(mpt::report::table_cells(run, facts).back() == "0.2500 (c4)");
+}
+
+TEST_CASE("run facts: runs are compared on the first set that all of them have") {
+  auto const compare = [](std::vector<std::vector<std::string>> const& labels) {
+    std::vector<mpt::report::run_facts> facts;
+    for (auto const& sets : labels) facts.push_back(facts_of(evaluated_run(sets)));
+    std::vector<mpt::report::run_facts*> pointers;
+    for (auto& run : facts) pointers.push_back(&run);
+    std::string out = mpt::report::compare_by_common_set(pointers) ? "" : "none:";
+    for (auto const& run : facts) out += " " + run.evaluation.label;
+    return out;
+  };
+  CHECK(compare({{"a", "b", "c"}, {"b", "c"}, {"b"}}) == " b b b");
+  CHECK(compare({{"a", "b"}, {}, {"b"}}) == " b  b");  // one is not evaluated at all
+  CHECK(compare({{"a"}, {"b"}}) == "none: a b");
+  CHECK(compare({{""}, {""}}) == "  ");
+  CHECK(compare({{}, {}}) == "  ");
+}
+
 TEST_CASE("run record: a summary alone has its figures, and says that curves are missing") {
   test::temporary_folder const folder;
   write_all(

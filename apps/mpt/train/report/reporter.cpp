@@ -120,6 +120,13 @@ void reporter::tasks(task_scores const& scores, std::int64_t batch) {
   for (auto const& line : scores.lines) bar_.note(line);
 }
 
+void reporter::memory(std::vector<double> const& by_rank, std::int64_t batch) {
+  if (by_rank.empty()) return;
+  auto bytes = nlohmann::ordered_json::array();  // whole numbers are shorter
+  for (double const peak : by_rank) bytes.push_back(static_cast<std::int64_t>(peak));
+  journal_.add("memory", {{"batch", batch}, {"device_bytes", std::move(bytes)}});
+}
+
 void reporter::hurry() {
   for (auto const& one : trackers_) one->hurry();
 }

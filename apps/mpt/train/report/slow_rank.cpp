@@ -28,11 +28,17 @@ std::optional<slow_rank> find_slow_rank(std::span<double const> waited, std::spa
   return out;
 }
 
-std::string slow_rank_watch::describe_slow_rank(parallel::any_communicator& comm,
-                                                parallel::host::stream& s) {
-  if (!waited_ || count_ < batches || comm.size() == 1) return {};
-  auto const own_measurement =
-      fmt::format("{} {} {} {}", in_exchanges_, work_, seconds_, parallel::machine_name());
+rank_findings slow_rank_watch::look(parallel::any_communicator& comm, parallel::host::stream& s,
+                                    double device_bytes) {
+  if (count_ < batches) return {};
+  bool const is_alone = comm.size() == 1;
+  if (is_alone || !waited_) {
+    count_ = 0;
+    return {"", is_alone ? std::vector{device_bytes} : std::vector<double>()};
+  }
+  auto const own_measurement = fmt::format("{} {} {} {} {}", in_exchanges_, work_, seconds_,
+                                           device_bytes, parallel::machine_name());
+  rank_findings out;
   std::vector<double> waited;
   std::vector<int> work;
   std::vector<std::string> machines;
@@ -46,18 +52,20 @@ std::string slow_rank_watch::describe_slow_rank(parallel::any_communicator& comm
     waited.push_back(std::stod(word()));
     work.push_back(std::stoi(word()));
     seconds = std::max(seconds, std::stod(word()));
+    out.device_bytes.push_back(std::stod(word()));
     machines.emplace_back(rest);
   }
   count_ = 0;
   in_exchanges_ = seconds_ = 0;
   auto const slow = find_slow_rank(waited, work, seconds);
   auto const last = std::exchange(last_, slow ? std::optional(slow->rank) : std::nullopt);
-  if (!slow || last_ == last || seconds < least_seconds) return {};
-  return fmt::format(
+  if (!slow || last_ == last || seconds < least_seconds) return out;
+  out.note = fmt::format(
       "rank {} on {} is slow: the last {} batches took {:.3g} s, of which it waited {:.3g} s for "
       "others, and half of those with the same work {:.3g} s or more for it",
       slow->rank, machines[slow->rank], batches, seconds, waited[slow->rank],
       waited[slow->rank] + slow->lost);
+  return out;
 }
 
 }  // namespace mpt

@@ -99,6 +99,23 @@ std::vector<std::string> describe(parallel::network_measurements const& m) {
   return lines;
 }
 
+nlohmann::ordered_json json_of(parallel::network_measurements const& m) {
+  auto const rate = [](double bytes_per_second) {
+    return bytes_per_second > 0 ? nlohmann::ordered_json(bytes_per_second) : nullptr;
+  };
+  auto arrivals = nlohmann::ordered_json::array();
+  for (double const arrival : m.arrival_rates) arrivals.push_back(rate(arrival));
+  return {{"machines", m.machines},
+          {"inside_machine", rate(m.inside_machine)},
+          {"between_machines", rate(m.between_machines)},
+          {"arrival_by_rank", std::move(arrivals)},
+          {"copies_of_memory", rate(m.copy_rate)},
+          {"work_by_rank", m.work},
+          {"wrong_elements", m.wrong_elements},
+          {"link", {{"name", m.link.name}, {"bytes_per_second", rate(m.link.bytes_per_second)}}},
+          {"notes", describe(m)}};
+}
+
 }  // namespace mpt
 
 namespace mpt::detail {

@@ -22,6 +22,14 @@ template <class Json>
   return find_number(object, key).value_or(0);
 }
 
+/// The seconds at `key`, from 0 to some thousand years, and 0 where there are none.
+template <class Json>
+[[nodiscard]] double seconds_at(Json const& object, char const* key) {
+  constexpr double longest = 1e11;
+  double const number = number_at(object, key);
+  return number > 0 ? (number < longest ? number : longest) : 0;
+}
+
 /// The whole number from 0 to 2^53 at `key`; what is outside is the nearest of these, and 0 where
 /// there is none.
 template <class Json>

@@ -16,8 +16,9 @@ struct shown_run {
   run_facts facts;
 };
 
-/// Each returns "" where there is nothing to show.
-[[nodiscard]] std::string overview(std::vector<shown_run> const& runs);
+/// Each returns "" where there is nothing to show. `has_common_set`: the shown evaluations of all
+/// runs are on the same set.
+[[nodiscard]] std::string overview(std::vector<shown_run> const& runs, bool has_common_set);
 [[nodiscard]] std::string figures(std::vector<run_record> const& runs);
 [[nodiscard]] std::string published_table(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string spent_time(std::vector<shown_run> const& runs);

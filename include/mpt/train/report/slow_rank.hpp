@@ -1,6 +1,7 @@
-// slow_rank: finds the rank that holds the others up. Ranks that do the same work wait for each
-// other in exchanges. A slow rank (a hot processor, a neighbour on its machine) is the last to
-// begin each exchange, so that it hardly waits while the others wait for it.
+// slow_rank: finds the rank that holds the others up, and tells the memory of all. Ranks that do
+// the same work wait for each other in exchanges. A slow rank (a hot processor, a neighbour on its
+// machine) is the last to begin each exchange, so that it hardly waits while the others wait for
+// it.
 #pragma once
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/stream.hpp>
@@ -29,6 +31,12 @@ struct slow_rank {
 /// do the same work.
 [[nodiscard]] std::optional<slow_rank> find_slow_rank(std::span<double const> waited,
                                                       std::span<int const> work, double seconds);
+
+/// What ranks tell each other about themselves at an interval; the same on every rank.
+struct rank_findings {
+  std::string note;                  // on a slow rank; mostly ""
+  std::vector<double> device_bytes;  // by rank; empty where the ranks have told nothing
+};
 
 /// Looks for a slow rank every 50 batches.
 class slow_rank_watch {
@@ -52,10 +60,10 @@ class slow_rank_watch {
     return out;
   }
 
-  /// Collective, after each batch: a note on a slow rank, the same on every rank; mostly "". Cost:
-  /// every 50th call gathers one line of text per rank.
-  [[nodiscard]] std::string describe_slow_rank(parallel::any_communicator& comm,
-                                               parallel::host::stream& s);
+  /// Collective, after each batch. `device_bytes`: what this rank tells the others. Cost: every
+  /// 50th call gathers one line of text per rank, and no other call exchanges anything.
+  [[nodiscard]] rank_findings look(parallel::any_communicator& comm, parallel::host::stream& s,
+                                   double device_bytes);
 
  private:
   static constexpr double least_seconds = 2;  // chance makes ranks wait too

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include <mpt/train/setup/matmul_rate.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/network_check.hpp>
@@ -38,5 +40,8 @@ namespace detail {
 
 /// Lines for the user: the rates first, then a line for each problem.
 [[nodiscard]] std::vector<std::string> describe(parallel::network_measurements const& m);
+
+/// The rates in bytes per second, null where they were not measured, and the lines for the user.
+[[nodiscard]] nlohmann::ordered_json json_of(parallel::network_measurements const& m);
 
 }  // namespace mpt

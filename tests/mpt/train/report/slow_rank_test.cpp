@@ -50,8 +50,12 @@ TEST_CASE("slow rank watch: a rank that computes longer is named once, on every 
         comm.barrier(s).wait();
         return 0;
       });
-      if (auto text = watch.describe_slow_rank(comm, s); !text.empty())
-        texts_by_rank[static_cast<std::size_t>(rank)].push_back(std::move(text));
+      auto const found = watch.look(comm, s, 100.0 + rank + batch / 1000.0);
+      if (!found.note.empty()) texts_by_rank[static_cast<std::size_t>(rank)].push_back(found.note);
+      bool const is_due = (batch + 1) % mpt::slow_rank_watch::batches == 0;
+      CHECK(found.device_bytes ==
+            (is_due ? seconds{100 + batch / 1000.0, 101 + batch / 1000.0, 102 + batch / 1000.0}
+                    : seconds()));
     }
   });
   for (auto const& texts : texts_by_rank) {
@@ -70,9 +74,24 @@ TEST_CASE("slow rank watch: without wait times nothing is reported or exchanged"
     mpt::slow_rank_watch watch({}, 0);
     for (int batch = 0; batch < 60; ++batch) {
       CHECK(watch.time_batch([&] { return batch; }) == batch);
-      CHECK(watch.describe_slow_rank(comm, s).empty());
+      auto const found = watch.look(comm, s, 1);
+      CHECK(found.note.empty());
+      CHECK(found.device_bytes.empty());
     }
     CHECK(recorder->calls().empty());
+  });
+}
+
+TEST_CASE("slow rank watch: a rank alone tells its memory every 50 batches") {
+  parallel::threads::run(1, [](parallel::threads::communicator& world) {
+    parallel::any_communicator comm(std::move(world));
+    parallel::host::stream s;
+    mpt::slow_rank_watch watch({}, 0);
+    for (int batch = 1; batch <= 120; ++batch) {
+      CHECK(watch.time_batch([&] { return batch; }) == batch);
+      CHECK(watch.look(comm, s, batch).device_bytes ==
+            (batch % 50 == 0 ? seconds{static_cast<double>(batch)} : seconds()));
+    }
   });
 }
 
