@@ -31,16 +31,22 @@ void note_missing_charts() {
         "draws charts: apt-get install libjs-dygraphs, and build again\n");
 }
 
-std::vector<mpt::report::run_record> read_runs(std::vector<fs::path> const& folders) {
-  std::vector<mpt::report::run_record> runs;
+/// The runs' folders, each once; says which were named more often.
+std::vector<fs::path> without_repetitions(std::vector<fs::path> const& folders) {
+  std::vector<fs::path> out;
   std::set<fs::path> seen;
   for (auto const& folder : folders) {
-    auto run = mpt::report::read_run(folder);
-    if (seen.insert(run.folder).second)
-      runs.push_back(std::move(run));
+    if (seen.insert((folder / "").lexically_normal()).second)
+      out.push_back(folder);
     else
       mpt::console::say("note: {} is named twice and shown once\n", folder.native());
   }
+  return out;
+}
+
+std::vector<mpt::report::run_record> read_runs(std::vector<fs::path> const& folders) {
+  std::vector<mpt::report::run_record> runs;
+  for (auto const& folder : folders) runs.push_back(mpt::report::read_run(folder));
   distinguish_names(runs);
   return runs;
 }
@@ -132,6 +138,7 @@ int main(int argc, char** argv) {
       "  report runs/first --serve 8080");
   return apps::run(app, argc, argv, [&] {
     parallel::require(port || !out.empty(), "--out FILE or --serve PORT is required");
+    folders = without_repetitions(folders);
     if (port)
       serve_page(folders, *port, title);
     else
