@@ -36,7 +36,7 @@ sys.dont_write_bytecode = True
 from mds_set import write_set
 write_set(pathlib.Path(sys.argv[2]), 200, 6, 7, length=32, vocabulary=512)
 PY
-train save_folder= max_duration=100ba train_loader.dataset.local=root/bucket/set metrics_file=expected.jsonl
+train autoresume=false save_folder= max_duration=100ba train_loader.dataset.local=root/bucket/set metrics_file=expected.jsonl
 
 mkdir state
 ip netns exec "${names[2]}" "$python" "$source_root/tests/programs/store_server.py" root state 10.79.1.3 & server=$!
@@ -47,7 +47,7 @@ export AWS_ENDPOINT_URL
 sed -i '/^ranks:/d' small.yaml
 for i in 0 1; do
   timeout 150 ip netns exec "${names[i]}" "$programs/launch" -n 1 --nodes 2 --node "$i" --rendezvous meet pretrain small.yaml \
-    save_folder= max_duration=100ba train_loader.dataset.remote=s3://bucket/set train_loader.dataset.local=cache \
+    autoresume=false save_folder= max_duration=100ba train_loader.dataset.remote=s3://bucket/set train_loader.dataset.local=cache \
     train_loader.dataset.cache_limit=60kb metrics_file=hosts.jsonl > "host$i" 2>&1 & ids[i]=$!
 done
 for i in 0 1; do wait "${ids[i]}" || { cat host? >&2; fail "host $i"; }; done

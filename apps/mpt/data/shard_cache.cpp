@@ -110,7 +110,6 @@ void shard_cache::open(set_state& set) {
   byte_lock lock(locks, index_byte);
   while (!lock.try_exclusive()) pause(poll_interval);
   auto const noted = parallel::read_text_file(locks, 65536);
-  if (noted.empty()) parallel::write_text_file(locks, address);
   parallel::require(noted.empty() || noted == address, set.source.folder.native(),
                     ": holds shards of ", noted, ", and is asked for those of ", address,
                     "; choose another folder as local, or remove this one");
@@ -123,6 +122,7 @@ void shard_cache::open(set_state& set) {
     constexpr std::uint64_t max_index_bytes = std::uint64_t{1} << 30;
     static_cast<void>(parse_mds_index(parallel::read_text_file(target, max_index_bytes),
                                       address + "/index.json"));
+    parallel::write_text_file(locks, address);
     parallel::files::rename(target, index);
   }
   read_index(set);
