@@ -51,7 +51,7 @@ struct loader_config {
   std::optional<std::uint64_t> epoch_size;      ///< samples; none: as the streams' weights say
   std::optional<std::uint64_t> cache_limit;     ///< bytes of remote shards on this machine's disk
   std::optional<std::int64_t> predownload;      ///< samples of a rank; none: of eight batches
-  std::shared_ptr<data::shard_cache> cache{};   ///< of remote streams; open_shard_cache makes it
+  std::shared_ptr<data::shard_cache> cache{};   ///< of remote streams; open_remote_sets makes it
   bool shuffle = false;
   shuffle_reach reach = shuffle_reach::block;
   std::uint64_t shuffle_seed = 9176;
