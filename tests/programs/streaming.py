@@ -257,7 +257,7 @@ def test_faults(server, address, bytes_of_shard):
     assert server.requests("?moved")
     print("cut, 503, 429, other bytes, another length, a stall, a redirect: the losses of the local set")
     endless = [("status", {"status": 404}, "shard.00005.mds: the server answers 404 Not Found; check the address and split"),
-               ("status", {"status": 403}, "the server answers 403 Forbidden; it may ask for a login, which is not sent"),
+               ("status", {"status": 403}, "the server answers 403 Forbidden. A web server must give these files without a login"),
                ("status", {"status": 500}, "the server answers 500 Internal Server Error; it was asked several times"),
                ("corrupt", {}, "sha1 is "), ("short_length", {}, "it should have")]
     for kind, more, sentence in endless:

@@ -34,7 +34,8 @@ batch_loader::batch_loader(token_streams streams, batch_loader_options const& op
   reading_ = next_;
   order_.emplace(streams_.order(options_.order, reading_.epoch));
   streams_.reserve_cache(*order_, options_.max_cache_bytes);
-  streams_.require_room(*order_, batches_in_flight() * options_.global_batch_size);
+  streams_.require_room(*order_, batches_in_flight(options_.prefetch) * options_.global_batch_size,
+                        is_training);
   reader_ = std::jthread([this](std::stop_token const& stop) { read_ahead(stop); });
 }
 
@@ -77,10 +78,13 @@ loader_position batch_loader::advanced(loader_position position, std::uint64_t r
 
 void batch_loader::expect_shards(loader_position position) {
   auto const rows = std::max<std::uint64_t>(1, options_.last_row - options_.first_row);
-  auto const ahead = options_.predownload == 0 ? 8 : (options_.predownload + rows - 1) / rows;
+  auto const ahead = options_.predownload == 0
+                         ? 8
+                         : std::min((options_.predownload + rows - 1) / rows, batches_per_epoch());
   if (!forecast_.end) {
     forecast_.end = position;
-  } else if (++forecast_.read_batches > batches_in_flight()) {  // which other ranks may still read
+  } else if (++forecast_.read_batches >
+             batches_in_flight(options_.prefetch)) {  // which other ranks may still read
     forecast_.batches.pop_front();
     --forecast_.read_batches;
   }
@@ -104,7 +108,7 @@ void batch_loader::expect_shards(loader_position position) {
   streams_.remote_cache()->expect(std::move(shards));
 }
 
-token_batch batch_loader::load(loader_position position) {
+token_batch batch_loader::load(loader_position position, std::stop_token const& stop) {
   token_batch out;
   out.position = position;
   out.sequence_length = streams_.sequence_length();
@@ -123,7 +127,7 @@ token_batch batch_loader::load(loader_position position) {
   for (std::uint64_t row = 0; row < out.rows; ++row)
     streams_.set(samples[row].stream)
         .sample(samples[row].sample,
-                std::span(out.ids).subspan(row * out.sequence_length, out.sequence_length));
+                std::span(out.ids).subspan(row * out.sequence_length, out.sequence_length), stop);
   return out;
 }
 
@@ -133,9 +137,11 @@ void batch_loader::read_ahead(std::stop_token const& stop) {
     while (!stop.stop_requested() && reading_.sample_in_epoch < size_) {
       if (epoch != reading_.epoch)
         order_.emplace(streams_.order(options_.order, epoch = reading_.epoch));
-      auto batch = load(reading_);
+      auto batch = load(reading_, stop);
       reading_ = advanced(reading_, batch.global_rows);
       std::unique_lock lock(mutex_);
+      if (ready_.size() >= options_.prefetch)
+        streams_.close_others({});  // others may need the room
       if (!changed_.wait(lock, stop, [&] { return ready_.size() < options_.prefetch; })) return;
       ready_.push_back(std::move(batch));
       lock.unlock();
@@ -145,6 +151,7 @@ void batch_loader::read_ahead(std::stop_token const& stop) {
     std::scoped_lock const lock(mutex_);
     failure_ = std::current_exception();
   }
+  streams_.close_others({});
   {
     std::scoped_lock const lock(mutex_);
     has_ended_ = true;

@@ -25,8 +25,7 @@ mds_reader::mds_reader(std::filesystem::path folder, mds_reader_options options)
   parallel::require(std::filesystem::exists(index), index.native(),
                     ": not found, so this is not a finished MDS set; name the folder (and split) "
                     "that holds index.json, or let prepare finish");
-  constexpr std::uint64_t max_index_bytes = std::uint64_t{1} << 30;
-  shards_ = parse_mds_index(parallel::read_text_file(index, max_index_bytes), index.native());
+  shards_ = parse_mds_index(parallel::read_text_file(index, max_mds_index_bytes), index.native());
   if (options_.remote.cache != nullptr) {
     options_.cache_shards = 1;
     for (auto& shard : shards_) shard.zip.reset();  // the cache decompresses
@@ -37,11 +36,11 @@ mds_reader::mds_reader(std::filesystem::path folder, mds_reader_options options)
   for (auto const& shard : shards_) ends_.push_back(total += shard.samples);
 }
 
-mds_sample mds_reader::sample(std::uint64_t index) const {
+mds_sample mds_reader::sample(std::uint64_t index, std::stop_token const& stop) const {
   parallel::require(index < size(), folder_.native(), ": there is no sample ", index,
                     ", since the set has ", size(), " samples");
   auto const shard = shard_of(index);
-  return open(shard)->sample(index - (ends_[shard] - shards_[shard].samples));
+  return open(shard, stop)->sample(index - (ends_[shard] - shards_[shard].samples));
 }
 
 std::size_t mds_reader::shard_of(std::uint64_t index) const {
@@ -52,7 +51,7 @@ std::size_t mds_reader::shard_of(std::uint64_t index) const {
 void mds_reader::close_others(std::span<std::size_t const> shards) const {
   if (options_.remote.cache == nullptr) return;
   std::scoped_lock const lock(mutex_);
-  options_.cache_shards = std::max<std::size_t>(1, shards.size());
+  options_.cache_shards = std::clamp<std::size_t>(shards.size(), 1, max_open_shards() / 2);
   std::vector<std::size_t> closed;
   for (auto const shard : recently_used_)
     if (std::ranges::find(shards, shard) == shards.end()) closed.push_back(shard);
@@ -80,7 +79,7 @@ mds_verification mds_reader::verify() const {
   return out;
 }
 
-mds_reader::shard_pointer mds_reader::open(std::size_t shard) const {
+mds_reader::shard_pointer mds_reader::open(std::size_t shard, std::stop_token const& stop) const {
   std::unique_lock lock(mutex_);
   if (auto const found = cache_.find(shard); found != cache_.end()) {
     recently_used_.splice(recently_used_.begin(), recently_used_, found->second.use_position);
@@ -88,13 +87,16 @@ mds_reader::shard_pointer mds_reader::open(std::size_t shard) const {
     lock.unlock();
     return file.get();
   }
+  if (options_.remote.cache != nullptr)  // its place in the cache may be that of the new shard
+    while (!recently_used_.empty() && recently_used_.size() >= options_.cache_shards)
+      forget(recently_used_.back());
   std::promise<shard_pointer> promise;
   recently_used_.push_front(shard);
   cache_[shard] = {promise.get_future().share(), recently_used_.begin(), 0};
   bool const check_hashes = !is_checked_[shard];
   lock.unlock();
   try {
-    auto file = open_file(shard, check_hashes);
+    auto file = open_file(shard, check_hashes, stop);
     promise.set_value(file);
     lock.lock();
     is_checked_[shard] = true;
@@ -112,7 +114,8 @@ mds_reader::shard_pointer mds_reader::open(std::size_t shard) const {
   }
 }
 
-mds_reader::shard_pointer mds_reader::open_file(std::size_t shard, bool check_hashes) const {
+mds_reader::shard_pointer mds_reader::open_file(std::size_t shard, bool check_hashes,
+                                                std::stop_token const& stop) const {
   auto const& remote = options_.remote;
   if (remote.cache == nullptr)
     return std::make_shared<mds_shard_file const>(folder_, shards_[shard], check_hashes);
@@ -120,7 +123,7 @@ mds_reader::shard_pointer mds_reader::open_file(std::size_t shard, bool check_ha
     std::shared_ptr<void const> lease;
     mds_shard_file file;
   };
-  auto lease = remote.cache->hold({remote.set, shard});  // the cache has checked the file
+  auto lease = remote.cache->hold({remote.set, shard}, stop);  // the cache has checked the file
   auto held = std::make_shared<held_file>(
       held_file{std::move(lease), mds_shard_file(folder_, shards_[shard], false)});
   return {held, &held->file};

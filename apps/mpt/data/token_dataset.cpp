@@ -26,8 +26,9 @@ token_dataset::token_dataset(std::filesystem::path folder, token_dataset_options
   }
 }
 
-void token_dataset::sample(std::uint64_t index, std::span<std::int32_t> out) const {
-  auto const sample = reader_.sample(index);
+void token_dataset::sample(std::uint64_t index, std::span<std::int32_t> out,
+                           std::stop_token const& stop) const {
+  auto const sample = reader_.sample(index, stop);
   auto const& layout = sample.layout();
   auto const column = layout.column(options_.column);
   auto const bytes = sample.bytes(column);

@@ -84,7 +84,8 @@ std::shared_ptr<shard_cache> token_streams::remote_cache() const {
   return nullptr;
 }
 
-void token_streams::require_room(mixture_order const& order, std::uint64_t window) const {
+void token_streams::require_room(mixture_order const& order, std::uint64_t window,
+                                 bool wraps) const {
   auto const cache = remote_cache();
   if (cache == nullptr) return;
   std::vector<std::size_t> counts(cache->size());
@@ -92,12 +93,11 @@ void token_streams::require_room(mixture_order const& order, std::uint64_t windo
     auto const& remote = sets_[s]->reader().remote();
     if (remote.cache == nullptr) continue;
     auto const blocks = static_cast<std::size_t>(window / order.block_size()) + 2;
-    counts[remote.set] = std::min<std::size_t>(
-        order.is_shuffled() ? order.open_shards(s) * blocks
-                            : shards_in_row(sets_[s]->shard_samples(), window),
-        static_cast<std::size_t>(window));
+    counts[remote.set] = order.is_shuffled() ? order.open_shards(s) * blocks
+                                             : shards_in_row(sets_[s]->shard_samples(), window);
+    if (wraps) counts[remote.set] += 2;  // the next epoch may touch one or two more
   }
-  cache->require_room(counts,
+  cache->require_room(counts, static_cast<std::size_t>(window),
                       parallel::concat("the ", window, " samples of the batches in flight"));
 }
 

@@ -132,7 +132,7 @@ class file_download {
           begin_ = partial_.size();
           return attempt();
         },
-        [&] { return partial_.size() > begin_; });
+        [&] { return partial_.size() > begin_; }, request_.is_cancelled);
   }
 
  private:
@@ -178,10 +178,12 @@ class file_download {
       partial_.restart(etag.starts_with('"') && etag.size() < 1000 ? etag : std::string());
       total_ = length ? length : expected_.size;
     }
-    parallel::require(!expected_.size || !total_ || *total_ == *expected_.size, address_,
-                      ": the server has ", total_.value_or(0), " bytes of it, and it should have ",
-                      expected_.size.value_or(0),
-                      "; it may have changed just now: try again, or ask who runs the server");
+    if (expected_.size && total_ && *total_ != *expected_.size)
+      throw changed_file(parallel::concat(
+          address_, ": the server has ", *total_, " bytes of it, and it should have ",
+          *expected_.size,
+          "; it may have changed just now: try again, or ask who runs the server"));
+    require_within_limit(total_.value_or(0));
   }
 
   void take(http_response const& head, std::string_view bytes) {
@@ -189,8 +191,14 @@ class file_download {
     parallel::require(!total_ || bytes.size() <= *total_ - std::min(*total_, partial_.size()),
                       address_, ": the server sends more than the ", total_.value_or(0),
                       " bytes that it should have");
+    require_within_limit(partial_.size() + bytes.size());
     partial_.append(bytes);
     if (on_bytes_) on_bytes_(partial_.size());
+  }
+
+  void require_within_limit(std::uint64_t bytes) const {
+    parallel::require(bytes <= expected_.max_size, address_, ": the server sends more than the ",
+                      expected_.max_size, " bytes that such a file may have");
   }
 
   network const& net_;

@@ -14,7 +14,6 @@ namespace mpt::net {
 namespace {
 
 constexpr int max_redirects = 10;
-constexpr int unreachable_attempts = 3;
 
 [[nodiscard]] bool is_redirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -125,7 +124,9 @@ http_response http_client::send(http_request const& request, body_sink const& si
 }
 
 http_response http_client::retry(std::function<http_response()> const& attempt,
-                                 std::function<bool()> const& has_progressed) const {
+                                 std::function<bool()> const& has_progressed,
+                                 std::function<bool()> const& is_cancelled) const {
+  auto const has_ended = [&] { return is_cancelled && is_cancelled(); };
   for (int failures = 0;;) {
     std::string cause;
     std::optional<std::chrono::milliseconds> wanted;
@@ -142,12 +143,14 @@ http_response http_client::retry(std::function<http_response()> const& attempt,
     } catch (connection_error const& error) {
       problem = std::current_exception();
       cause = error.what();
-      if (error.is_unreachable()) limit = std::min(limit, unreachable_attempts);
+      if (error.is_unreachable()) limit = std::min(limit, policy_.unreachable_attempts);
     }
     failures = has_progressed && has_progressed() ? 1 : failures + 1;
+    if (wanted && policy_.shortens_retry_after)
+      wanted = std::min(*wanted, policy_.longest_retry_after);
     auto const delay =
         std::max(backoff(policy_, failures - 1), wanted.value_or(std::chrono::milliseconds(0)));
-    if (failures >= limit || delay > policy_.longest_retry_after) {
+    if (failures >= limit || delay > policy_.longest_retry_after || has_ended()) {
       if (problem) std::rethrow_exception(problem);
       return *response;
     }
@@ -158,7 +161,7 @@ http_response http_client::retry(std::function<http_response()> const& attempt,
 }
 
 http_response http_client::send_retrying(http_request const& request) const {
-  return retry([&] { return send(request); });
+  return retry([&] { return send(request); }, {}, request.is_cancelled);
 }
 
 }  // namespace mpt::net

@@ -70,16 +70,21 @@ object_store read_object_store(
   if (key.access_key.empty() && key.secret_key.empty()) {
     auto const named = value("AWS_SHARED_CREDENTIALS_FILE");
     std::filesystem::path const file = named.empty() ? value("HOME") + "/.aws/credentials" : named;
-    std::error_code absent;
-    if (!std::filesystem::is_regular_file(file, absent)) return out;
     auto const chosen = value("AWS_PROFILE");
     auto const profile = chosen.empty() ? std::string("default") : chosen;
-    auto entries = read_profile(file, profile);
+    std::error_code absent;
+    bool const is_file = std::filesystem::is_regular_file(file, absent);
+    auto entries = is_file ? read_profile(file, profile) : std::map<std::string, std::string>();
     out.key_source = file.native() + " [" + profile + "]";
     key.access_key = entries["aws_access_key_id"];
     key.secret_key = entries["aws_secret_access_key"];
     key.session_token = entries["aws_session_token"];
-    if (key.access_key.empty() && key.secret_key.empty()) return out;
+    bool const has_key = !key.access_key.empty() || !key.secret_key.empty();
+    parallel::require(has_key || chosen.empty(), "AWS_PROFILE: ", file.native(),
+                      is_file ? "" : " (not there)", " has no key of profile '", chosen,
+                      "' (aws_access_key_id, aws_secret_access_key); correct the name, or unset "
+                      "AWS_PROFILE");
+    if (!has_key) return out;
   }
   parallel::require(!key.access_key.empty() && !key.secret_key.empty(), out.key_source,
                     ": is half a key; a key has an id (AWS_ACCESS_KEY_ID) and a secret "

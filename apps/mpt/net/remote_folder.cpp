@@ -49,6 +49,12 @@ remote_folder::remote_folder(std::string_view address, object_store const& store
     return;
   }
   is_object_store_ = true;
+  auto const bucket_end = std::min(address.find('/', s3_scheme.size()), address.size());
+  parallel::require(
+      address.substr(0, bucket_end).find('@') == address.npos && address.find('?') == address.npos,
+      "an address in an object store has no '@' in its bucket and no '?'; expected "
+      "s3://BUCKET/PREFIX; keys come from AWS_ACCESS_KEY_ID and "
+      "AWS_SECRET_ACCESS_KEY, since settings are logged");
   displayed_ = address;
   address.remove_prefix(s3_scheme.size());
   auto const slash = std::min(address.find('/'), address.size());
@@ -76,6 +82,11 @@ remote_folder remote_folder::subfolder(std::string_view name) const {
   return out;
 }
 
+std::string remote_folder::identity() const {
+  if (!is_object_store_ || store_.endpoint.empty()) return displayed_;
+  return displayed_ + " of " + parse_url(store_.endpoint).displayed();
+}
+
 http_request remote_folder::request(std::string_view name) const {
   auto address = base_;
   address.path += "/" + percent_encoded(name, true);
@@ -89,11 +100,10 @@ std::string remote_folder::explanation(http_response const& response) const {
   auto const code = error_code(response.body);
   auto out = fmt::format("the server answers {}{}", describe_status(response.status),
                          code.empty() ? "" : " (" + code + ")");
-  auto const key = !is_object_store_ ? std::string("it may ask for a login, which is not sent")
-                   : store_.key      ? "the key of " + store_.key_source + " was sent"
-                                     : std::string(
-                                           "no key was sent: set AWS_ACCESS_KEY_ID and "
-                                                "AWS_SECRET_ACCESS_KEY");
+  auto const key = store_.key ? "the key of " + store_.key_source + " was sent"
+                              : std::string(
+                                    "no key was sent: set AWS_ACCESS_KEY_ID and "
+                                    "AWS_SECRET_ACCESS_KEY");
   if (auto const region = response.header("x-amz-bucket-region").value_or("");
       is_object_store_ && region != store_.region && !region.empty() && response.status >= 300 &&
       response.status <= 403)
@@ -102,10 +112,13 @@ std::string remote_folder::explanation(http_response const& response) const {
   if (code == "SignatureDoesNotMatch")
     return out + "; " + key + ": check its secret, and AWS_REGION (" + store_.region + ")";
   if (code == "ExpiredToken") return out + "; " + key + ", and has expired: get a new one";
+  if (!is_object_store_ && (response.status == 401 || response.status == 403))
+    return out + ". A web server must give these files without a login; none is sent";
   if (response.status == 401 || response.status == 403)
-    return out + "; " + key +
-           "; check that it may read there, and the name: a store answers so "
-           "for a file that is not there, too, where listing is not allowed";
+    return out + "; " + key + ". Check that " +
+           (store_.key ? "this key may read from the bucket" : "the bucket is public") +
+           ", and the names: a store that may not be listed answers like this for files that do "
+           "not exist, too";
   if (response.status == 404)
     return out + "; check " + (is_object_store_ ? "bucket, prefix" : "the address") +
            " and split: index.json must lie there beside the shards";

@@ -44,7 +44,8 @@ struct batch_loader_options {
   std::uint64_t epoch_batches = 0;  ///< training: length of an epoch in batches; 0: the whole set
   std::size_t prefetch = 2;         ///< batches read ahead, at least 1
   std::uint64_t max_cache_bytes = std::uint64_t{1} << 32;  ///< for the shards of a shuffle block
-  /// Of remote sets, samples of this rank whose shards are downloaded ahead; 0: of eight batches.
+  /// Of remote sets, samples of this rank whose shards are downloaded ahead, at most an epoch's; 0:
+  /// of eight batches.
   std::uint64_t predownload = 0;
 };
 
@@ -69,6 +70,11 @@ struct shard_forecast {
   std::uint64_t epoch = 0;               ///< of `order`
 };
 
+/// The batches that ranks of a run, which go in step, may read at the same time.
+[[nodiscard]] constexpr std::uint64_t batches_in_flight(std::size_t prefetch) {
+  return prefetch + 2;
+}
+
 class batch_loader {
  public:
   /// Starts reading at `options.start`. Throws when a batch does not fit in the set.
@@ -76,10 +82,11 @@ class batch_loader {
 
   batch_loader(batch_loader const&) = delete;
   batch_loader& operator=(batch_loader const&) = delete;
-  ~batch_loader() = default;
+  ~batch_loader() = default;  ///< ends a wait for a remote shard within about a second
 
   /// The next batch; nullopt after the last batch of an evaluation. An error of the reading thread
-  /// is rethrown in place of the batch that it could not read.
+  /// is rethrown in place of the batch that it could not read. A wait for a remote shard has no end
+  /// before the shard has come, or is given up.
   [[nodiscard]] std::optional<token_batch> next();
 
   /// The start of the batch that next() will return. To resume, save it and pass it as `start`.
@@ -92,15 +99,12 @@ class batch_loader {
   [[nodiscard]] std::uint64_t batches_per_epoch() const;
 
  private:
-  /// The batches that ranks of a run, which go in step, may read at the same time.
-  [[nodiscard]] std::uint64_t batches_in_flight() const { return options_.prefetch + 2; }
-
   /// In training, moves a position at an incomplete last batch to the start of the next epoch.
   void skip_incomplete_batch(loader_position& position) const;
 
   [[nodiscard]] loader_position advanced(loader_position position, std::uint64_t rows) const;
 
-  [[nodiscard]] token_batch load(loader_position position);
+  [[nodiscard]] token_batch load(loader_position position, std::stop_token const& stop);
 
   /// Tells the cache of remote sets which shards the batches from `position` on are read from.
   void expect_shards(loader_position position);

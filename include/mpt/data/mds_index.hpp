@@ -63,6 +63,9 @@ struct mds_shard {
 /// Whether `name` is a relative path of plain parts: no "..", no empty part, no leading slash.
 [[nodiscard]] bool is_plain_path(std::string_view name);
 
+/// Bytes of the largest index.json that is read.
+inline constexpr std::uint64_t max_mds_index_bytes = std::uint64_t{1} << 30;
+
 /// Parses the text of an index.json; `location` names it in errors.
 [[nodiscard]] std::vector<mds_shard> parse_mds_index(std::string_view text,
                                                      std::string_view location);

@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -59,8 +60,8 @@ class mds_reader {
   [[nodiscard]] std::vector<mds_shard> const& shards() const { return shards_; }
 
   /// Sample `index` of the set, counted through all shards in the order of the index. Valid during
-  /// the lifetime of the reader.
-  [[nodiscard]] mds_sample sample(std::uint64_t index) const;
+  /// the lifetime of the reader. `stop` ends the wait for a shard of a remote set, in an error.
+  [[nodiscard]] mds_sample sample(std::uint64_t index, std::stop_token const& stop = {}) const;
 
   /// The set in a shard_cache; without a cache for a local set.
   [[nodiscard]] cached_set const& remote() const { return options_.remote; }
@@ -87,9 +88,10 @@ class mds_reader {
     std::uint64_t memory = 0;
   };
 
-  [[nodiscard]] shard_pointer open(std::size_t shard) const;
+  [[nodiscard]] shard_pointer open(std::size_t shard, std::stop_token const& stop) const;
 
-  [[nodiscard]] shard_pointer open_file(std::size_t shard, bool check_hashes) const;
+  [[nodiscard]] shard_pointer open_file(std::size_t shard, bool check_hashes,
+                                        std::stop_token const& stop) const;
 
   void forget(std::size_t shard) const;
 

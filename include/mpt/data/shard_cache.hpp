@@ -12,15 +12,18 @@
 // lock of a downloader that died goes on with its part. Where the files of all sets together would
 // have more bytes than the limit, shards are removed that nobody reads: first those that are not
 // expected, from the one whose reading began longest ago. A part counts with all bytes that it will
-// have.
+// have. On network disks whose lists of files lag behind, the limit is approximate.
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -50,7 +53,7 @@ struct remote_set {
 struct shard_location {
   std::size_t set;
   std::size_t shard;
-  friend bool operator==(shard_location const&, shard_location const&) = default;
+  friend auto operator<=>(shard_location const&, shard_location const&) = default;
 };
 
 struct shard_cache_options {
@@ -61,10 +64,17 @@ struct shard_cache_options {
   std::chrono::seconds room_timeout{600};          ///< while all shards of a full cache are read
 };
 
+/// A wait for a shard that was ended by a stop_token.
+class shard_wait_stopped : public parallel::error {
+ public:
+  using error::error;
+};
+
 /// Shared by threads.
 class shard_cache {
  public:
-  /// Gets the indexes that are not in their folders.
+  /// Gets the indexes that are not in their folders. Throws where a folder holds what no cache put
+  /// there.
   shard_cache(std::vector<remote_set> sets, shard_cache_options options);
 
   shard_cache(shard_cache const&) = delete;
@@ -80,56 +90,80 @@ class shard_cache {
   /// The number of the set with this folder; nothing where there is none.
   [[nodiscard]] std::optional<std::size_t> find(std::filesystem::path const& folder) const;
 
+  /// The address of the set whose cache a folder is.
+  [[nodiscard]] static std::string address_of(std::filesystem::path const& folder);
+
   /// Waits until a shard is in its folder, or downloads it. It stays there while the result lives.
-  [[nodiscard]] std::shared_ptr<void const> hold(shard_location location);
+  /// When `stop` is requested, the wait ends in an error within about a second.
+  [[nodiscard]] std::shared_ptr<void const> hold(shard_location location,
+                                                 std::stop_token const& stop = {});
 
   /// The shards that will be read next, in this order: a thread downloads them as far as there is
   /// room, in place of those of the call before.
   void expect(std::vector<shard_location> locations);
 
   /// Throws, naming a limit that would do, where so many shards of each set (of all, in their
-  /// order) do not fit in the limit; `reason` says why they are needed at once.
-  void require_room(std::span<std::size_t const> counts, std::string const& reason) const;
+  /// order), but at most `max_count` of all sets together, do not fit in the limit; `reason` says
+  /// why they are needed at once.
+  void require_room(std::span<std::size_t const> counts, std::size_t max_count,
+                    std::string const& reason) const;
 
  private:
   enum class urgency { ahead, at_once };
   enum class outcome { present, busy, no_room };
+
+  /// A network and the thread that uses it.
+  struct connection {
+    std::stop_token stop{};  ///< ends its waits
+    std::optional<net::network> network{};
+  };
 
   struct set_state {
     remote_set source;
     std::vector<mds_shard> shards{};
     std::unordered_map<std::string, std::size_t> numbers{};  ///< of the shards, by file name
     std::vector<bool> is_checked{};  ///< by shard: this process has compared its checksums
-    std::vector<std::unique_ptr<net::network>> idle_networks{};
+    std::vector<std::unique_ptr<connection>> idle_connections{};
   };
 
   /// A file in the cache that may be removed.
   struct candidate {
     shard_location location;
     std::uint64_t bytes = 0;
-    std::filesystem::file_time_type last_use;
-    std::size_t position = 0;  ///< among the expected shards
+    bool is_part = false;  ///< of a download that is going on, or was ended
+    std::filesystem::file_time_type last_use = std::filesystem::file_time_type::min();
+    std::size_t position = std::numeric_limits<std::size_t>::max();  ///< among the expected shards
   };
 
   void open(set_state& set);
-  void read_index(set_state& set);
+  void download_index(set_state& set);
+  /// Takes over the shards of an index, checked; `location` names it in errors.
+  void set_shards(set_state& set, std::vector<mds_shard> shards, std::string const& location);
 
-  [[nodiscard]] outcome try_take(shard_location location, byte_lock& lock, urgency wanted);
+  [[nodiscard]] outcome try_take(shard_location location, byte_lock& lock, urgency wanted,
+                                 std::stop_token const& stop);
   [[nodiscard]] bool is_present(shard_location location);
-  [[nodiscard]] bool make_room(shard_location location, urgency wanted);
+  [[nodiscard]] bool make_room(shard_location location, urgency wanted,
+                               std::stop_token const& stop);
+  /// The locks under which the cache's files are counted.
+  [[nodiscard]] std::vector<byte_lock> lock_room(std::stop_token const& stop);
+  void wait_for(byte_lock& lock, std::filesystem::path const& folder, std::stop_token const& stop);
   [[nodiscard]] std::vector<candidate> list_files() const;
   [[nodiscard]] std::vector<candidate> in_order_of_removal(std::vector<candidate> files,
                                                            urgency wanted) const;
   [[nodiscard]] bool remove_unused(shard_location location) const;
-  void download(shard_location location);
-  void get_file(set_state& set, mds_file const& file, std::filesystem::path const& target);
+  void download(shard_location location, std::stop_token const& stop);
+  void get_file(set_state& set, mds_file const& file, std::filesystem::path const& target,
+                std::stop_token const& stop);
   [[nodiscard]] net::http_response transfer(set_state& set, std::string const& name,
                                             std::filesystem::path const& target,
-                                            std::optional<std::uint64_t> bytes);
+                                            net::expected_content const& expected,
+                                            std::stop_token const& stop);
   void download_ahead(std::stop_token const& stop);
   /// Goes through the expected shards once; returns whether all of them are there.
   [[nodiscard]] bool download_expected(std::stop_token const& stop);
-  void pause(std::chrono::milliseconds time);
+  /// Waits, but not longer than until `stop` is requested.
+  void pause(std::chrono::milliseconds time, std::stop_token const& stop);
 
   /// Bytes that a shard takes while it is downloaded.
   [[nodiscard]] std::uint64_t cost(shard_location location) const;
@@ -142,6 +176,7 @@ class shard_cache {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<shard_location> expected_;
+  std::map<shard_location, std::size_t> positions_;  // of the expected shards
   std::uint64_t expected_version_ = 0;
   std::stop_source stop_;
   std::jthread downloader_;  // last member: it stops before the members that it uses are destroyed

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -41,8 +42,10 @@ class token_dataset {
   [[nodiscard]] mds_reader const& reader() const { return reader_; }
   [[nodiscard]] std::span<std::uint64_t const> shard_samples() const { return shard_samples_; }
 
-  /// Writes the first sequence_length() ids of sample `index` to `out`, which has that size.
-  void sample(std::uint64_t index, std::span<std::int32_t> out) const;
+  /// Writes the first sequence_length() ids of sample `index` to `out`, which has that size. `stop`
+  /// is as in mds_reader::sample.
+  void sample(std::uint64_t index, std::span<std::int32_t> out,
+              std::stop_token const& stop = {}) const;
 
  private:
   /// Throws: none of the column names `names` is the requested one.

@@ -45,8 +45,8 @@ class token_streams {
   [[nodiscard]] std::shared_ptr<shard_cache> remote_cache() const;
 
   /// Throws where the cache's limit is too small for the shards that `window` samples in a row are
-  /// read from.
-  void require_room(mixture_order const& order, std::uint64_t window) const;
+  /// read from; `wraps`: a row may go on in the next epoch.
+  void require_room(mixture_order const& order, std::uint64_t window, bool wraps) const;
 
   /// The shards in the cache that hold the samples, each once.
   [[nodiscard]] std::vector<shard_location> shards_of(

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -25,9 +26,16 @@ struct checksum {
   std::string prefix{};     ///< text that is counted before the file's bytes
 };
 
+/// A file on a server that has another size than it should.
+class changed_file : public parallel::error {
+ public:
+  using error::error;
+};
+
 /// What is known of a file beforehand.
 struct expected_content {
   std::optional<std::uint64_t> size{};
+  std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();
   std::optional<net::checksum> checksum{};
 };
 

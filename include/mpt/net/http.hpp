@@ -71,7 +71,8 @@ struct http_request {
   std::size_t max_body_bytes = std::size_t{64} << 20;  ///< of `http_response::body`
   bool checks_certificate = true;
   std::string authorities{};  ///< file of trusted certificates; empty: the system's
-  /// Ends the exchange as a cut connection, about a second after it returns true; may be empty.
+  /// Ends the exchange as a cut connection, about a second after it returns true, and no attempt
+  /// follows; may be empty.
   std::function<bool()> is_cancelled{};
 };
 
@@ -95,11 +96,13 @@ using body_sink = std::function<void(http_response const& head, std::string_view
 using http_transport = std::function<http_response(http_request const&, body_sink const&)>;
 
 struct retry_policy {
-  int attempts = 6;  ///< without progress; of a host that cannot be reached, 3
+  int attempts = 6;                            ///< without progress
+  int unreachable_attempts = 3;                ///< at most, of a host that cannot be reached
   std::chrono::milliseconds first_delay{500};  ///< doubled at each attempt, less a random part
   std::chrono::milliseconds longest_delay{30'000};
-  std::chrono::milliseconds longest_retry_after{
-      300'000};  ///< a server that asks for more is given up
+  std::chrono::milliseconds longest_retry_after{300'000};
+  /// Whether a server that asks for more is asked again after longest_retry_after, not given up.
+  bool shortens_retry_after = false;
 };
 
 /// Whether a server may answer otherwise later: 408, 425, 429 and 5xx, but not 501 and 505.
@@ -125,9 +128,11 @@ class http_client {
   /// Makes attempts until the response is not temporary, and returns it. Between them it waits, as
   /// long as a Retry-After header says. When no attempts are left it returns the last response or
   /// throws the last connection_error. `has_progressed`, if it is given, says whether the last
-  /// attempt brought anything, which gives all attempts back.
+  /// attempt brought anything, which gives all attempts back. When `is_cancelled` returns true, no
+  /// attempts are left.
   [[nodiscard]] http_response retry(std::function<http_response()> const& attempt,
-                                    std::function<bool()> const& has_progressed = {}) const;
+                                    std::function<bool()> const& has_progressed = {},
+                                    std::function<bool()> const& is_cancelled = {}) const;
 
   /// `send` with retries, for a request that may be sent twice.
   [[nodiscard]] http_response send_retrying(http_request const& request) const;

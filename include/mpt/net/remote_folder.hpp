@@ -13,7 +13,8 @@ namespace mpt::net {
 class remote_folder {
  public:
   /// `address`: http://..., https://... or s3://BUCKET/PREFIX, which is looked for in `store`.
-  /// Throws where it has a query: that may hold a key, which settings must not.
+  /// Throws where it has a query or, for an object store, a user: these may hold a key, which
+  /// settings must not.
   remote_folder(std::string_view address, object_store const& store);
 
   /// The folder's subfolder `name`.
@@ -24,6 +25,10 @@ class remote_folder {
 
   /// The address for messages.
   [[nodiscard]] std::string const& displayed() const { return displayed_; }
+
+  /// The address, of an object store with the store's own: two folders with the same have the same
+  /// files.
+  [[nodiscard]] std::string identity() const;
 
   /// What a response that is no success means, and what to check.
   [[nodiscard]] std::string explanation(http_response const& response) const;

@@ -80,7 +80,7 @@ class trainer {
         clock_(clock_of(config, batches_->batches_per_epoch())),
         callbacks_(make_callbacks(config, clock_)),
         control_([this](std::string const& text) { say(text); }),
-        evaluation_sets_(parts.data->evaluation_sets(config)),
+        evaluation_sets_(parts.data->evaluation_sets(config, mesh_.data_ranks())),
         guard_(config) {
     session_.reserve(plan_.for_pipeline_rank(pipeline_rank()).activations);
     session_.stepper().reserve_scratch(session_.compute(),

@@ -195,9 +195,10 @@ TEST_CASE("shard cache: a limit that is too small is refused with one that would
                  parallel::concat("takes, ", bytes)));
   auto const cache = files.open(3 * bytes);
   std::vector<std::size_t> counts{3};
-  cache->require_room(counts, "x");
+  cache->require_room(counts, 100, "x");
   counts[0] = 4;
-  CHECK(contains(message_of([&] { cache->require_room(counts, "the samples"); }),
+  cache->require_room(counts, 3, "x");
+  CHECK(contains(message_of([&] { cache->require_room(counts, 100, "the samples"); }),
                  parallel::concat("the samples are read from up to 4 shards at once, which take ",
                                   4 * bytes, " bytes")));
 }
@@ -216,9 +217,12 @@ TEST_CASE("shard cache: other bytes than the index says are fetched once more, a
                    static_cast<void>(cache->hold({0, 2}));
                  }),
                  "http://h/shard.00002.mds: sha1 is "));
+  auto const advice = parallel::concat("remove ", (files.folder.path() / "local").native());
+  CHECK(contains(message_of([&] { static_cast<void>(cache->hold({0, 2})); }), advice));
   CHECK(!files.has(2));
   data_test::put_file(files.source.root / shard_name(3), wrong + "more");
   CHECK(contains(message_of([&] { static_cast<void>(cache->hold({0, 3})); }), "it should have"));
+  CHECK(contains(message_of([&] { static_cast<void>(cache->hold({0, 3})); }), advice));
   fs::remove(files.source.root / shard_name(0));
   CHECK(contains(message_of([&] {
                    static_cast<void>(cache->hold({0, 0}));
@@ -269,6 +273,84 @@ TEST_CASE("shard cache: a folder is of one address, and of one stream") {
   };
   CHECK(contains(message_of([&] { open({"http://other"}); }), "holds shards of http://h"));
   CHECK(contains(message_of([&] { open({"http://h", "http://h"}); }), "the folder of two streams"));
+}
+
+TEST_CASE("shard cache: a folder that holds other files is left as it is") {
+  fixture files;
+  write_set(files.source.root, 8);
+  auto const local = files.folder.path() / "local";
+  fs::create_directories(local);
+  data_test::put_file(local / "notes", "text");
+  CHECK(contains(message_of([&] { static_cast<void>(files.open()); }), "holds files already"));
+  CHECK(!fs::exists(local / ".streaming"));
+  fs::remove(local / "notes");
+  static_cast<void>(files.open());
+}
+
+TEST_CASE("shard cache: an index that names hidden files is refused") {
+  fixture files;
+  write_set(files.source.root, 8);
+  auto const index = files.source.root / "index.json";
+  auto const original = data_test::get_file(index);
+  for (std::string const name : {".bashrc", "a/.b"}) {
+    auto text = original;
+    text.replace(text.find(shard_name(1)), shard_name(1).size(), name);
+    data_test::put_file(index, text);
+    CHECK(contains(message_of([&] { static_cast<void>(files.open()); }), "begins with '.'"));
+  }
+  CHECK(!fs::exists(files.folder.path() / "local" / "index.json"));
+}
+
+TEST_CASE("shard cache: a wait for a shard ends when a stop is requested") {
+  fixture files;
+  write_set(files.source.root, 8);
+  auto const cache = files.open(2 * files.shard_bytes());
+  auto const first = cache->hold({0, 0});
+  auto const second = cache->hold({0, 1});
+  std::stop_source stop;
+  stop.request_stop();
+  CHECK_THROWS_AS(static_cast<void>(cache->hold({0, 2}, stop.get_token())), shard_wait_stopped);
+}
+
+/// The samples' first ids of each batch of a loader.
+std::vector<std::vector<std::int32_t>> batches_of(token_streams const& streams, int count,
+                                                  loader_position start = {},
+                                                  std::uint64_t predownload = 0) {
+  batch_loader loader(streams, {.global_batch_size = 4,
+                                .first_row = 0,
+                                .last_row = 4,
+                                .order = {.block_size = 8},
+                                .start = start,
+                                .predownload = predownload});
+  std::vector<std::vector<std::int32_t>> out;
+  for (int i = 0; i < count; ++i) out.push_back(loader.next()->ids);
+  return out;
+}
+
+TEST_CASE("shard cache: a loader that is destroyed waits for no shard") {
+  fixture files;
+  write_set(files.source.root, 80);
+  std::shared_ptr<shard_cache> const cache = files.open();
+  std::vector<byte_lock> downloads;  // of another process, which stands still
+  for (std::size_t shard = 0; shard < 40; ++shard) {
+    downloads.emplace_back(files.folder.path() / "local/.streaming/locks", shard);
+    REQUIRE(downloads.back().try_exclusive());
+  }
+  auto const remote = std::make_shared<token_dataset const>(
+      files.folder.path() / "local",
+      token_dataset_options{.sequence_length = 6, .remote = {cache, 0}});
+  CHECK(batches_of(remote, 0).empty());
+}
+
+TEST_CASE("shard cache: a limit of one shard is enough for a reader of one sample at a time") {
+  fixture files;
+  write_set(files.source.root, 8);
+  std::shared_ptr<shard_cache> const cache = files.open(files.shard_bytes());
+  mds_reader const reader(files.folder.path() / "local", {.remote = {cache, 0}});
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    auto const sample = reader.sample(i);
+    CHECK(sample.array("tokens").size() == 6);
+  }
 }
 
 /// The bytes of the shards in a cache. Nothing is removed nor begun meanwhile; a part that becomes
@@ -328,19 +410,6 @@ TEST_CASE(
   CHECK(largest > 0);
 }
 
-/// The samples' first ids of each batch of a loader.
-std::vector<std::vector<std::int32_t>> batches_of(token_streams const& streams, int count,
-                                                  loader_position start = {}) {
-  batch_loader loader(streams, {.global_batch_size = 4,
-                                .first_row = 0,
-                                .last_row = 4,
-                                .order = {.block_size = 8},
-                                .start = start});
-  std::vector<std::vector<std::int32_t>> out;
-  for (int i = 0; i < count; ++i) out.push_back(loader.next()->ids);
-  return out;
-}
-
 TEST_CASE("shard cache: batches of a remote set equal those of the local one, from any position") {
   fixture files;
   write_set(files.source.root, 80);
@@ -353,7 +422,8 @@ TEST_CASE("shard cache: batches of a remote set equal those of the local one, fr
   auto const remote =
       std::make_shared<token_dataset const>(files.folder.path() / "local", remote_options);
   CHECK(batches_of(remote, 50) == expected);
-  auto const rest = batches_of(remote, 20, {1, 40});
+  constexpr auto endless = std::uint64_t{1} << 40;
+  auto const rest = batches_of(remote, 20, {1, 40}, endless);
   CHECK(std::equal(rest.begin(), rest.end(), expected.begin() + 30));
   int downloads = 0;
   for (std::size_t shard = 0; shard < 40; ++shard)

@@ -121,9 +121,35 @@ TEST_CASE("http client: attempts end with the last response or error") {
   script unreachable{std::vector(3, lost(true))};
   CHECK_THROWS_AS(static_cast<void>(unreachable.client().send_retrying(request)), connection_error);
   CHECK(unreachable.requests.size() == 3);
+  script restarting{std::vector(5, lost(true))};
+  CHECK_THROWS_AS(
+      static_cast<void>(
+          restarting.client({.attempts = 5, .unreachable_attempts = 5}).send_retrying(request)),
+      connection_error);
+  CHECK(restarting.requests.size() == 5);
   script patient{{answer(429, {{"retry-after", "86400"}})}};
   CHECK(patient.client().send_retrying(request).status == 429);
   CHECK(patient.waits.empty());
+}
+
+TEST_CASE("http client: a long Retry-After is cut where the policy says so") {
+  http_request request;
+  request.url = "http://hub.example/a";
+  script server{{answer(429, {{"retry-after", "86400"}}), answer(200)}};
+  auto const client =
+      server.client({.longest_retry_after = seconds(60), .shortens_retry_after = true});
+  CHECK(client.send_retrying(request).status == 200);
+  CHECK(server.waits == std::vector<milliseconds>{seconds(60)});
+}
+
+TEST_CASE("http client: no attempt follows a request that was cancelled") {
+  http_request request;
+  request.url = "http://hub.example/a";
+  request.is_cancelled = [] { return true; };
+  script server{{lost()}};
+  CHECK_THROWS_AS(static_cast<void>(server.client().send_retrying(request)), connection_error);
+  CHECK(server.requests.size() == 1);
+  CHECK(server.waits.empty());
 }
 
 TEST_CASE("http client: progress gives all attempts back") {

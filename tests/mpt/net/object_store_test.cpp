@@ -66,7 +66,10 @@ TEST_CASE("object store: a credentials file has the key of the profile that is a
   CHECK(second.key->access_key == "second");
   CHECK(second.key->session_token == "t");
   CHECK(second.key_source == file + " [other]");
-  CHECK(!read({{"AWS_SHARED_CREDENTIALS_FILE", file}, {"AWS_PROFILE", "third"}}).key);
+  CHECK(problem_of({{"AWS_SHARED_CREDENTIALS_FILE", file}, {"AWS_PROFILE", "third"}})
+            .find("credentials has no key of profile 'third'") != std::string::npos);
+  CHECK(problem_of({{"HOME", "/nowhere"}, {"AWS_PROFILE", "third"}}).find("(not there)") !=
+        std::string::npos);
 }
 
 TEST_CASE("object store: each invalid setting gives a message that has no secret") {

@@ -28,6 +28,14 @@ TEST_CASE("remote folder: addresses of files") {
         "s3://my-bucket/c4/train");
 }
 
+TEST_CASE("remote folder: the store is a part of the identity of a folder in it") {
+  object_store store;
+  store.endpoint = "http://127.0.0.1:9000";
+  CHECK(remote_folder("s3://b/c", store).identity() == "s3://b/c of http://127.0.0.1:9000/");
+  CHECK(remote_folder("s3://b/c", {}).identity() == "s3://b/c");
+  CHECK(remote_folder("http://h/c", store).identity() == "http://h/c");
+}
+
 TEST_CASE("remote folder: only an object store's requests are signed") {
   object_store store;
   store.key = aws_key{"us-east-1", "id", "secret", ""};
@@ -39,6 +47,12 @@ TEST_CASE("remote folder: only an object store's requests are signed") {
 TEST_CASE("remote folder: addresses that are refused") {
   for (std::string const address : {"https://h.example/c4?signature=secret", "s3:///c4"})
     CHECK_THROWS_AS(remote_folder(address, {}), parallel::error);
+  for (std::string const address : {"s3://id:secret@bucket/c4", "s3://bucket/c4?key=secret"}) try {
+      static_cast<void>(remote_folder(address, {}));
+      FAIL("no error");
+    } catch (parallel::error const& problem) {
+      CHECK(std::string(problem.what()).find("secret") == std::string::npos);
+    }
   CHECK(is_downloadable("s3://b/c"));
   CHECK(is_downloadable("HTTPS://b/c"));
   for (std::string const address : {"gs://b/c", "oci://b/c", "/c", "hf://x"})
@@ -58,6 +72,8 @@ TEST_CASE("remote folder: an answer's explanation says what to check") {
   CHECK(explained(403, "<Error><Code>AccessDenied</Code>", {}, "s3://b/c", store)
             .find("403 Forbidden (AccessDenied); no key was sent: set AWS_ACCESS_KEY_ID") !=
         std::string::npos);
+  CHECK(explained(401, "", {}, "https://h.example/c", {})
+            .find("must give these files without a login") != std::string::npos);
   store.key = aws_key{"us-east-1", "id", "secret", ""};
   store.key_source = "AWS_ACCESS_KEY_ID";
   CHECK(explained(403, "", {}, "s3://b/c", store).find("the key of AWS_ACCESS_KEY_ID was sent") !=

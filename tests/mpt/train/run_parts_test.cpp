@@ -16,7 +16,7 @@ struct no_data final : mpt::run_data {
     return nullptr;
   }
   [[nodiscard]] std::vector<std::unique_ptr<mpt::evaluation_set>> evaluation_sets(
-      mpt::train_config const&) const override {
+      mpt::train_config const&, int) const override {
     return {};
   }
 };

@@ -79,9 +79,11 @@ configured_batches::batch_source configured_batches::open(
 }
 
 configured_set::configured_set(train_config const& config, std::size_t set_index,
-                               std::shared_ptr<example_set const> examples)
+                               std::shared_ptr<example_set const> examples, int ranks)
     : config_(&config), loader_(&config.eval_loaders[set_index]), examples_(std::move(examples)) {
-  if (examples_ == nullptr) streams_ = open_streams(*loader_, config.model.vocab_size);
+  if (examples_ != nullptr) return;
+  streams_ = open_streams(*loader_, config.model.vocab_size);
+  evaluation_batches::require_room(*streams_, config.evaluation.device_eval_batch_size, ranks);
 }
 
 evaluation_set::reader configured_set::batches(int rank, int ranks) const {
@@ -102,12 +104,12 @@ std::unique_ptr<run_batches> configured_data::batches(train_config const& config
 }
 
 std::vector<std::unique_ptr<evaluation_set>> configured_data::evaluation_sets(
-    train_config const& config) const {
+    train_config const& config, int ranks) const {
   std::vector<std::unique_ptr<evaluation_set>> out;
   auto const& evaluation = examples_.evaluation;
   for (std::size_t i = 0; i < config.eval_loaders.size(); ++i)
     out.push_back(std::make_unique<configured_set>(
-        config, i, i < evaluation.size() ? evaluation[i] : nullptr));
+        config, i, i < evaluation.size() ? evaluation[i] : nullptr, ranks));
   return out;
 }
 

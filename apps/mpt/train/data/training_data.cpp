@@ -117,6 +117,16 @@ void training_batches::open(index batch) {
           .predownload = predownload_});
 }
 
+void evaluation_batches::require_room(data::token_streams const& streams, index device_batch,
+                                      int ranks) {
+  if (streams.remote_cache() == nullptr) return;
+  data::batch_loader_options const options{.global_batch_size =
+                                               static_cast<std::uint64_t>(device_batch * ranks)};
+  streams.require_room(streams.order({.mode = data::shuffle::none}, 0),
+                       data::batches_in_flight(options.prefetch) * options.global_batch_size,
+                       false);
+}
+
 std::optional<sequences> evaluation_batches::next() {
   if (max_batches_ >= 0 && read_batches_ * stride_ >= max_batches_) return std::nullopt;
   auto part = loader_.next();

@@ -63,9 +63,10 @@ class configured_batches final : public run_batches {
 class configured_set final : public evaluation_set {
  public:
   /// The evaluation set number `set_index` of `config`, which must outlive it. `examples`: the
-  /// examples of the set, null for text.
+  /// examples of the set, null for text. Throws where a remote set needs more room in its cache
+  /// than the limit of its loader, when `ranks` data ranks read it.
   configured_set(train_config const& config, std::size_t set_index,
-                 std::shared_ptr<example_set const> examples);
+                 std::shared_ptr<example_set const> examples, int ranks = 1);
 
   [[nodiscard]] bool is_in_memory() const override { return examples_ != nullptr; }
   [[nodiscard]] reader batches(int rank, int ranks) const override;
@@ -86,7 +87,7 @@ class configured_data final : public run_data {
   [[nodiscard]] std::unique_ptr<run_batches> batches(train_config const& config, int rank,
                                                      int ranks) const override;
   [[nodiscard]] std::vector<std::unique_ptr<evaluation_set>> evaluation_sets(
-      train_config const& config) const override;
+      train_config const& config, int ranks) const override;
 
  private:
   run_examples examples_;

@@ -13,8 +13,9 @@
 namespace mpt {
 
 /// Gives each loader of `config` with remote streams a cache. A stream whose `local` is no cache,
-/// but holds index.json, is a local set. Gets the indexes; `store` is asked for when a stream is in
-/// one. The limit of a cache is that of its loader.
+/// but holds index.json, is a local set, which must be whole. A stream without an address must not
+/// be in a cache. Gets the indexes; `store` is asked for when a stream is in one. The limit of a
+/// cache is that of its loader.
 void open_remote_sets(train_config& config, data::shard_cache_options const& options,
                       std::function<net::object_store()> const& store);
 

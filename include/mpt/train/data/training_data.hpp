@@ -82,6 +82,9 @@ class evaluation_batches {
                  .start = {},
                  .predownload = predownload}) {}
 
+  /// Throws where the cache of the streams has too little room for these batches.
+  static void require_room(data::token_streams const& streams, index device_batch, int ranks);
+
   /// The next batch, which may hold no sequence for this rank; nothing after the last.
   [[nodiscard]] std::optional<sequences> next();
 

@@ -14,7 +14,9 @@ constexpr char const* empty_index = R"({"version": 2, "shards": []})";
 struct fixture {
   test::temporary_folder folder{};
   std::vector<std::string> addresses{};
+  std::vector<std::string> notes{};
   int attempts = 0;
+  int unreachable_attempts = 0;
   int asked_for_store = 0;
   mpt::train_config config{};
 
@@ -22,6 +24,7 @@ struct fixture {
     mpt::data::shard_cache_options options;
     options.connect = [this](mpt::net::retry_policy const& policy, auto const&) {
       attempts = policy.attempts;
+      unreachable_attempts = policy.unreachable_attempts;
       auto transport = [this](mpt::net::http_request const& request,
                               mpt::net::body_sink const& sink) {
         addresses.push_back(request.url);
@@ -33,6 +36,7 @@ struct fixture {
       };
       return mpt::net::network{mpt::net::http_client(transport), {}};
     };
+    options.note = [this](std::string const& sentence) { notes.push_back(sentence); };
     mpt::open_remote_sets(config, options, [this] {
       ++asked_for_store;
       mpt::net::object_store store;
@@ -73,12 +77,37 @@ TEST_CASE("remote sets: a folder that has an index no run downloaded is a local 
   CHECK(run.config.train_loader.cache == nullptr);
 }
 
+TEST_CASE("remote sets: a folder that holds a part of its shards is no local set") {
+  fixture run;
+  test::write_all(
+      run.folder / "index.json",
+      R"({"version": 2, "shards": [{"version": 2, "format": "mds", "compression": null, "hashes": [],
+       "size_limit": null, "column_names": ["x"], "column_encodings": ["str"], "column_sizes": [null],
+       "samples": 1, "raw_data": {"basename": "shard.00000.mds", "bytes": 20, "hashes": {}},
+       "zip_data": null}]})");
+  run.config.train_loader.streams = {{.local = run.folder.path(), .remote = "https://h/c4"}};
+  CHECK_THROWS_WITH_AS(run.open(), doctest::Contains("has 0 of the 1 shards"), parallel::error);
+  test::write_all(run.folder / "shard.00000.mds", "twenty bytes in here");
+  run.open();
+  CHECK(run.notes.size() == 1);
+}
+
+TEST_CASE("remote sets: a cache without its address is refused") {
+  fixture run;
+  run.config.train_loader.streams = {{.local = run.folder / "a", .remote = "https://h/c4"}};
+  run.open();
+  run.config.train_loader.streams[0].remote.clear();
+  CHECK_THROWS_WITH_AS(run.open(), doctest::Contains("shards of https://h/c4 come and go"),
+                       parallel::error);
+}
+
 TEST_CASE("remote sets: a cache of a run before is one again, and its index is kept") {
   fixture run;
   run.config.train_loader.streams = {
       {.local = run.folder / "a", .remote = "https://h/c4", .download_retry = 3}};
   run.open();
   CHECK(run.attempts == 4);
+  CHECK(run.unreachable_attempts == 4);
   run.config.train_loader.cache.reset();
   run.open();
   CHECK(run.config.train_loader.cache != nullptr);
