@@ -187,6 +187,7 @@ TEST_CASE("trackers: a run whose journal another program sends goes to another r
   second[0]->log(2, {{"second", 1}});
   first[0]->finish();
   second[0]->finish();
+  for (auto const& text : notes) CHECK(!test::contains(text, "an earlier run"));  // it goes on
   CHECK(server.has_request(R"("key":"first")"));
   CHECK(server.has_request(R"("key":"second")"));
   CHECK(journals(folder / "trackers").empty());
