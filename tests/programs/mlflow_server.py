@@ -164,7 +164,6 @@ def handler(store, options):
                     answer = self.call(path, data)
                     store.save()
                     if path.path.endswith("runs/create") and len(store.state["runs"]) <= options.lose_creations:
-                        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")  # and then nothing
                         self.close_connection = True
                         return
                     self.reply(200, answer)

@@ -159,7 +159,7 @@ check killed.jsonl standin killed.json
 [[ $(runs killed.json) == FINISHED ]] || fail "two MLflow runs of one, or one that goes on: $(runs killed.json)"
 
 # A run that was deleted at the server in the middle: it begins again there, with all that the journal holds.
-"$programs/pretrain" small.yaml save_folder=gone metrics_file=gone.jsonl max_duration=1000ba "$(mlflow)" > log 2>&1 & run=$!
+"$programs/pretrain" small.yaml save_folder=gone metrics_file=gone.jsonl max_duration=400ba "$(mlflow)" > log 2>&1 & run=$!
 until [[ $(runs killed.json) == "FINISHED RUNNING" ]]; do sleep 0.02; kill -0 $run || { cat log >&2; fail "the run ended"; }; done
 kill -STOP $run
 stop

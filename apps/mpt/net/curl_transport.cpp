@@ -138,6 +138,7 @@ void set_method(CURL* handle, http_request const& request) {
   } else if (request.method != "GET" || !request.body.empty()) {
     if (!request.body.empty() || request.method == "POST") {
       set(handle, CURLOPT_POST, 1L);
+      set(handle, CURLOPT_FRESH_CONNECT, 1L);  // over an old one that dies it is sent again unasked
       set(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
       set(handle, CURLOPT_POSTFIELDS, request.body.c_str());
     }
