@@ -9,6 +9,7 @@ import importlib
 import json
 import netrc
 import os
+import re
 import signal
 import sys
 import urllib.parse
@@ -85,39 +86,69 @@ def config_of(settings):
 
 
 def require_space(folder):
-    """Raises where no file finds room in a folder: W&B's client does not say that its own file was cut short."""
+    """Refuses a folder without room: W&B's client does not say that its own file was cut short.
+
+    A client that is started again would fill the disk further.
+    """
     path = os.path.join(folder, "probe")
     try:
         with open(path, "wb") as file:
             file.write(bytes(65536))
+    except OSError as problem:
+        raise Refusal(f"the offline folder {folder} finds no room ({problem.strerror}), so it may lack metrics; "
+                      "make room") from None
     finally:
-        if os.path.exists(path):
+        if os.path.isfile(path):
             os.remove(path)
 
 
-def collect_losses():
-    """The list of warnings by which trackio says that it has lost something; it goes on all the same."""
-    losses = []
+def end_at_loss(client, answer):
+    """Ends this process when trackio warns that it has lost something, so that nothing later is stored.
+
+    trackio itself goes on. It warns in the thread that stores, before it takes the next values.
+    """
+    lost = "not be persisted|be dropped|be lost|Could not flush all logs within"
+    folder = os.path.join(os.path.dirname(os.path.abspath(client.__file__)), "")
+    warnings.filterwarnings("always", message=f"(?s).*({lost})")
     show = warnings.showwarning
 
-    def collect(message, *place, **more):
-        if any(words in str(message) for words in ("not be persisted", "be dropped", "be lost")):
-            losses.append(str(message))
-        show(message, *place, **more)
+    def show_and_end(message, category, filename, *more, **named):
+        show(message, category, filename, *more, **named)
+        if os.path.abspath(filename).startswith(folder) and re.search(lost, str(message)):
+            answer({"type": "failed", "text": str(message)})
+            sys.stderr.flush()
+            os._exit(1)
 
-    warnings.showwarning = collect
-    return losses
+    warnings.showwarning = show_and_end
+
+
+def record_key(step, values):
+    """Equal for equal records: the step, and the numbers and texts by name."""
+    plain = {name: value for name, value in values.items() if isinstance(value, (int, float, str))}
+    return json.dumps([step, plain], sort_keys=True)
+
+
+def stored_records(run):
+    """The keys of the records that trackio's local database has of a run; none where it cannot be read."""
+    try:
+        from trackio.sqlite_storage import SQLiteStorage
+        rows = SQLiteStorage.get_logs(run.project, run.name, run_id=run.id)
+    except Exception as problem:  # no part of trackio's interface, so another version may lack it
+        print(f"records are repeated: {type(problem).__name__}: {problem}", file=sys.stderr)
+        return set()
+    return {record_key(row.pop("step"), {name: value for name, value in row.items() if name != "timestamp"})
+            for row in rows}
 
 
 class Run:
     """A run at the client."""
 
-    def __init__(self, message):
+    def __init__(self, message, answer):
         if message.get("protocol") != PROTOCOL:
             raise Refusal(f"protocol {message.get('protocol')!r} is not {PROTOCOL}; use the programs of one version")
         self.name = message["client"]
-        self.losses = collect_losses()
         self.client = client_module(self.name)
+        self.stored = set()  # what a client that died has stored is not logged again
         settings = {name: value for name, value in message["settings"].items() if value}
         if "dir" in settings:  # the client ignores a folder that is not there
             os.makedirs(settings["dir"], exist_ok=True)
@@ -126,16 +157,15 @@ class Run:
             settings.setdefault("resume", "allow")
             settings["settings"] = self.client.Settings(console="off", silent=True)
         else:
+            end_at_loss(self.client, answer)
             settings.setdefault("project", "parallellm")
-            goes_on_by_name = settings.get("resume") in ("allow", "must")
-            if not goes_on_by_name:  # trackio knows runs by their names, so the key makes this one's unique
+            if settings.get("resume") not in ("allow", "must"):
+                # trackio knows runs by their names, so the key makes this one's unique
                 settings["name"] = "-".join(filter(None, (settings.get("name"), message["run"])))
                 settings["resume"] = "allow"
         self.run = self.client.init(config=config_of(message["config"]), **settings)
-        # what a client that died has stored is not logged again
-        self.first_step = 0
-        if self.name != "wandb" and not goes_on_by_name and not message["resumed"]:
-            self.first_step = getattr(self.run, "_next_step", 0) - 1
+        if self.name != "wandb":
+            self.stored = stored_records(self.run)
 
     def describe(self):
         """The answer that tells where the run is."""
@@ -149,9 +179,6 @@ class Run:
 
     def log(self, message):
         """Logs the values of one batch; samples of generated text are a table."""
-        if message["step"] < self.first_step:
-            return
-        self.first_step = 0  # a resumed program repeats steps
         values = {name: number(value) for name, value in message["values"].items()}
         samples = []
         for name, text in message["texts"].items():
@@ -159,6 +186,8 @@ class Run:
                 samples.append([message["step"], name, text])
             else:
                 values[name] = text
+        if self.stored and record_key(message["step"], values) in self.stored:
+            return
         if samples:
             values["generations"] = self.table(["step", "name", "text"], samples)
         self.client.log(values, step=message["step"])
@@ -171,7 +200,7 @@ class Run:
         return self.client.Table(dataframe=pandas.DataFrame(rows, columns=columns))
 
     def finish(self, has_succeeded):
-        """Ends the run; returns when the client has everything, and raises where a full disk has lost some of it."""
+        """Ends the run; returns when the client has everything, and refuses where a full disk has lost some of it."""
         if self.name == "wandb":
             folder = self.describe().get("folder")
             self.run.finish(exit_code=0 if has_succeeded else 1)
@@ -179,8 +208,6 @@ class Run:
                 require_space(folder)
         else:
             self.client.finish()
-        if self.losses:
-            raise RuntimeError(self.losses[0])
 
 
 def serve(lines, answer):
@@ -195,7 +222,7 @@ def serve(lines, answer):
         elif kind == "init":
             has_succeeded = False
             if run is None:  # a resumed program goes on in the same run
-                run = Run(message)
+                run = Run(message, answer)
                 answer(run.describe())
         elif kind == "log":
             run.log(message)

@@ -42,13 +42,9 @@ def of_csv(path):
 def of_standin(path):
     with open(path) as file:
         state = json.load(file)
-    values = {}
-    for run in state["runs"].values():
-        assert run["status"] == "FINISHED", run["status"]
-        for name, rows in run["metrics"].items():
-            for step, _, value in rows:
-                values.setdefault(name, {})[step] = value
-    return values
+    (run,) = state["runs"].values()
+    assert run["status"] == "FINISHED", run["status"]
+    return {name: {step: value for step, _, value in rows} for name, rows in run["metrics"].items()}
 
 
 def of_mlflow(where):
@@ -132,7 +128,8 @@ def of_trackio(path):
     for _, step, metrics in rows:
         for name, value in json.loads(metrics).items():
             if isinstance(value, (int, float)):
-                values.setdefault(name, {})[step] = value
+                assert step not in values.setdefault(name, {}), f"{name} of batch {step} is there twice"
+                values[name][step] = value
     return values
 
 

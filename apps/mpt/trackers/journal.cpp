@@ -1,7 +1,9 @@
 #include <mpt/trackers/journal.hpp>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,19 +32,49 @@ constexpr std::size_t block = std::size_t{64} << 10;
   return text;
 }
 
+/// Locks a journal for this process, after a moment of patience: is_in_use() holds a lock briefly.
+void lock_file(int file, std::filesystem::path const& path) {
+  for (int tries = 0; ::flock(file, LOCK_EX | LOCK_NB) != 0; ++tries) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) parallel::files::failure(path, "cannot be locked");
+    if (tries == 10)
+      parallel::fail<journal_in_use>(path.string(),
+                                     ": another program sends these metrics; wait for it");
+    ::poll(nullptr, 0, 10);
+  }
+}
+
+/// Whether an open file is the one that has the name `path`.
+[[nodiscard]] bool is_named(int file, std::filesystem::path const& path) {
+  struct ::stat opened {};
+  struct ::stat named {};
+  return file >= 0 && ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
 }  // namespace
 
-journal::journal(std::filesystem::path path)
-    : path_(std::move(path)),
-      file_(open_for_appending(path_, "the journal ", "; metrics for trackers are kept there")),
-      reader_(::open(path_.c_str(), O_RDWR | O_CLOEXEC)) {  // NFS locks what is open for writing
-  if (reader_.get() < 0) parallel::files::failure(path_, "cannot be read");
-  if (::flock(reader_.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK)
-      parallel::fail<journal_in_use>(path_.string(),
-                                     ": another program sends these metrics; wait for it");
-    parallel::files::failure(path_, "cannot be locked");
-  }
+bool journal::is_in_use(std::filesystem::path const& path) {
+  parallel::descriptor const file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  return file.get() >= 0 && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+void journal::open() {
+  auto const open_file = [this] {
+    return open_for_appending(path_, "the journal ", "; metrics for trackers are kept there");
+  };
+  do {
+    file_ = open_file();
+    reader_ = parallel::descriptor(::open(path_.c_str(), O_RDWR | O_CLOEXEC));  // as NFS locks need
+    if (reader_.get() < 0 && errno == ENOENT) continue;
+    if (reader_.get() < 0) parallel::files::failure(path_, "cannot be read");
+    lock_file(reader_.get(), path_);
+  } while (!is_named(reader_.get(), path_));  // who held the lock has deleted it
+  file_ = open_file();
+}
+
+journal::journal(std::filesystem::path path) : path_(std::move(path)) {
+  open();
   std::size_t offset = 0, end_of_lines = 0;
   for (std::string text; !(text = read_at(reader_.get(), path_, offset, block)).empty();
        offset += text.size())

@@ -91,11 +91,22 @@ bool journal_tracker::send_rest(std::chrono::milliseconds time) {
   thread_.join();
   auto const lost = journal_.lost() - (unwritten_end_.empty() ? 0 : 1);
   if (lost > 0) note_once(parallel::concat(lost, " records were lost in all"));
-  if (is_complete_)
+  if (is_complete_) {
     journal_.remove();
-  else
+  } else {
+    keep_end();
     describe_rest();
+  }
   return is_complete_;
+}
+
+void journal_tracker::keep_end() {
+  if (unwritten_end_.empty()) return;
+  auto const line = std::string_view(unwritten_end_).substr(0, unwritten_end_.size() - 1);
+  if (!journal_.append(line))
+    note_once(parallel::concat("the end of the run is lost: ", journal_.path().string(),
+                               " cannot be written, as on a full disk; track will end the run as "
+                               "killed"));
 }
 
 void journal_tracker::describe_rest() {
@@ -173,7 +184,9 @@ void journal_tracker::handle(send_failure const& failure) {
     std::scoped_lock const guard(lock_);
     is_given_up_ = true;
   }
-  if (failure.next() == send_failure::remedy::restart) sent_ = 0;  // the client's work is lost
+  if (next != send_failure::remedy::wait)  // the client's work is lost
+    sent_ = std::min(
+        sent_, failure.next() == send_failure::remedy::restart ? 0 : sender_->kept_position());
   if (next == send_failure::remedy::restart) sender_->restart();
   if (is_cancelled_) return;  // the end of the run tells it
   bool const is_outage = next == send_failure::remedy::wait;

@@ -24,9 +24,15 @@ using nlohmann::json;
   return setting.text;
 }
 
+/// A map without keys says nothing.
+[[nodiscard]] bool is_empty_map(written_key const& setting) {
+  return !setting.is_string && setting.text == "{}";
+}
+
 [[nodiscard]] json values_of(std::vector<written_key> const& settings) {
   json values = json::object();
-  for (auto const& setting : settings) values[setting.name] = value_of(setting);
+  for (auto const& setting : settings)
+    if (!is_empty_map(setting)) values[setting.name] = value_of(setting);
   return values;
 }
 
@@ -68,7 +74,8 @@ std::string init_line(mlflow_config const& tracker, run_identity const& run,
   auto tags = values_of(tracker.tags);
   if (!tracker.run_group.empty()) tags["run_group"] = tracker.run_group;
   json config = json::object();
-  for (auto const& setting : settings) config[setting.name] = setting.text;
+  for (auto const& setting : settings)
+    if (!is_empty_map(setting)) config[setting.name] = setting.text;
   return line_of({{"type", "init"},
                   {"protocol", protocol_version},
                   {"client", "mlflow"},

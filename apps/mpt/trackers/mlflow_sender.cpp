@@ -224,7 +224,9 @@ void mlflow_sender::require_run(cancellation const& is_cancelled) {
     return;
   auto const gone = std::exchange(run_id_, {});
   keep_position(0);
-  throw send_failure(parallel::concat("run ", gone, " was deleted at ", uri_), remedy::restart);
+  throw send_failure(run.is_null() ? parallel::concat(uri_, " has no run ", gone)
+                                   : parallel::concat("run ", gone, " was deleted at ", uri_),
+                     remedy::restart);
 }
 
 void mlflow_sender::begin(json const& init, cancellation const& is_cancelled) {

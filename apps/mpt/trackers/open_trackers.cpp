@@ -65,12 +65,12 @@ class journal_folder {
     return folder_ / (kind_ + "-" + key + ".jsonl");
   }
 
-  /// Journals of earlier runs.
+  /// Journals of earlier runs, of which no other program is the writer or the sender.
   [[nodiscard]] std::vector<fs::path> earlier_journals(std::string const& key) const {
     std::vector<fs::path> found;
     for (auto const& path : parallel::files::list(folder_))
       if (path.extension() == ".jsonl" && path.filename().string().starts_with(kind_ + "-") &&
-          path != journal_of(key))
+          path != journal_of(key) && !journal::is_in_use(path))
         found.push_back(path);
     return found;
   }
@@ -187,11 +187,13 @@ template <class Open>
   return open_or_note(
       journals, tracker.id, is_resumed,
       [&](run_identity const& run, std::vector<std::string> notes) {
+        auto settings_of_client = tracker;
+        if (!notes.empty()) settings_of_client.resume.clear();  // it is another run, a new one
         return std::make_unique<run_tracker>(
             journals, run,
             std::make_unique<companion_sender>(companion_words(tracker.python),
                                                folder / (tracker.module + ".log")),
-            init_line(tracker, run, settings), std::move(notes),
+            init_line(settings_of_client, run, settings), std::move(notes),
             tracker.python == "python3" ? "track" : "track --python " + tracker.python);
       });
 }

@@ -28,6 +28,9 @@ class journal {
   /// another process has it open as a journal.
   explicit journal(std::filesystem::path path);
 
+  /// Whether another journal object, as a rule of another process, has the file open.
+  [[nodiscard]] static bool is_in_use(std::filesystem::path const& path);
+
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
 
   /// Appends a line, which has no line end. Returns false where it is lost, as on a full disk.
@@ -56,6 +59,9 @@ class journal {
   void remove();
 
  private:
+  /// Opens the file and locks it.
+  void open();
+
   std::filesystem::path path_;
   appended_file file_;
   parallel::descriptor reader_;

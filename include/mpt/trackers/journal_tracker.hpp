@@ -70,6 +70,8 @@ class journal_tracker : public tracker {
   void send_some();
   void handle(send_failure const& failure);
   void note_once(std::string const& text);
+  /// Writes the run's last line, which found no room earlier, for a later program.
+  void keep_end();
   void describe_rest();
 
   std::string name_;

@@ -30,7 +30,7 @@ struct client_folder {
                      "2> /dev/null") == 0;
     std::filesystem::create_directories(folder / "wandb");
     test::write_all(folder / "wandb" / "__init__.py", R"(
-import json, os
+import json, os, warnings
 FILE = os.environ["CALLS"]
 def write(*call):
     with open(FILE, "a") as out:
@@ -52,31 +52,45 @@ def init(settings, config, **values):
 def log(values, step):
     if "die" in values: os.kill(os.getpid(), 9)
     if "raise" in values: raise ValueError("no\nway")
+    if "warn" in values: warnings.warn("some rows may be dropped")
     write("log", step, {n: v.rows if isinstance(v, Table) else repr(v) for n, v in values.items()})
 )");
     std::filesystem::create_directories(folder / "trackio");
-    // As trackio's documentation has it: a name resumes the last run that has it.
+    // As trackio's documentation has it: a name resumes the last run that has it. What a full disk
+    // does not take, the first time, is lost, and later records are stored all the same.
     test::write_all(folder / "trackio" / "__init__.py", R"(
-import json, os, warnings
-FILE = os.environ["CALLS"]
-def rows():
-    return [json.loads(line) for line in open(FILE)] if os.path.exists(FILE) else []
+import os, warnings
+from .sqlite_storage import FILE, rows, store
 class Run:
-    def __init__(self, name, id, steps): self.name, self.id, self._next_step = name, id, max(steps, default=-1) + 1
+    def __init__(self, project, name, id): self.project, self.name, self.id = project, name, id
 def init(project, name, resume, config):
     global run
     known = [row for row in rows() if row["name"] == name]
     assert resume in ("allow", "never") or known, "no such run"
-    resumed = known and resume != "never"
-    id = known[-1]["run"] if resumed else len({row["run"] for row in rows()})
-    run = Run(name, id, [row["step"] for row in known if row["run"] == id] if resumed else [])
+    id = known[-1]["run"] if known and resume != "never" else len({row["run"] for row in rows()})
+    run = Run(project, name, id)
     return run
 def log(values, step):
     if "die" in values: os.kill(os.getpid(), 9)
-    if "full" in values: warnings.warn("disk is full; this batch could not be persisted.")
-    with open(FILE, "a") as out:
-        print(json.dumps({"run": run.id, "name": run.name, "step": step, "values": values}), file=out)
+    if "warn" in values: warnings.warn_explicit("rows may be dropped", UserWarning, "/other/a.py", 1)
+    if "full" in values and not os.path.exists(FILE + ".full"):
+        open(FILE + ".full", "w").close()
+        warnings.warn("disk is full:\nthis batch could not be persisted.")
+        return
+    store({"run": run.id, "name": run.name, "step": step, "values": values})
 def finish(): pass
+)");
+    test::write_all(folder / "trackio" / "sqlite_storage.py", R"(
+import json, os
+FILE = os.environ["CALLS"]
+def rows():
+    return [json.loads(line) for line in open(FILE)] if os.path.exists(FILE) else []
+def store(row):
+    with open(FILE, "a") as out: print(json.dumps(row), file=out)
+class SQLiteStorage:
+    def get_logs(project, run, run_id):
+        return [{**row["values"], "step": row["step"], "timestamp": "now"} for row in rows()
+                if (row["name"], row["run"]) == (run, run_id)]
 )");
   }
   [[nodiscard]] std::vector<std::string> words() const {
@@ -168,19 +182,67 @@ std::string trackio_init(std::string const& key, bool is_resumed = false) {
          "\n";
 }
 
-TEST_CASE("companion: what trackio warns of as lost is not taken for sent") {
+/// The names and steps of the records that trackio has.
+std::vector<std::pair<std::string, int>> steps_of(client_folder const& client) {
+  std::vector<std::pair<std::string, int>> found;
+  for (auto const& row : client.calls()) found.emplace_back(row.at("name"), row.at("step"));
+  return found;
+}
+
+TEST_CASE("companion: what trackio has lost is sent again, and nothing is there twice") {
   client_folder const client;
   if (!client.has_python) return;
   companion_sender sender(client.words(), client.folder / "log");
-  static_cast<void>(sender.send(trackio_init("abc") + batch(1, {{"full", 1}}), is_not_cancelled));
+  auto const lines = trackio_init("abc") + batch(1, {{"loss", 1}}) + batch(2, {{"full", 0.1}}) +
+                     batch(2, {{"eval, unit", "hours"}}) + batch(3, {{"loss", 3}});
   std::string message;
   try {
+    static_cast<void>(sender.send(lines, is_not_cancelled));
     sender.complete(is_not_cancelled);
   } catch (send_failure const& failure) {
     CHECK(failure.next() == send_failure::remedy::restart);
     message = failure.what();
   }
   CHECK(test::contains(message, "this batch could not be persisted"));
+  sender.restart();
+  CHECK(sender.send(lines, is_not_cancelled) == lines.size());
+  sender.complete(is_not_cancelled);
+  CHECK(steps_of(client) == std::vector<std::pair<std::string, int>>{
+                                {"n-abc", 1}, {"n-abc", 2}, {"n-abc", 2}, {"n-abc", 3}});
+  sender.restart();
+  static_cast<void>(sender.send(lines, is_not_cancelled));
+  sender.complete(is_not_cancelled);
+  CHECK(client.calls().size() == 4);
+}
+
+TEST_CASE("companion: a warning of another package ends no run") {
+  client_folder const client;
+  if (!client.has_python) return;
+  for (auto const& begin : {init(), trackio_init("abc")}) {
+    companion_sender sender(client.words(), client.folder / "log");
+    auto const lines = begin + batch(1, {{"warn", 1}}) + batch(2, {{"loss", 1}});
+    CHECK(sender.send(lines, is_not_cancelled) == lines.size());
+    sender.complete(is_not_cancelled);
+    CHECK(test::contains(test::read_all(client.folder / "log"), "may be dropped"));
+    std::filesystem::remove(client.folder / "log");
+    std::filesystem::remove(client.folder / "calls");
+  }
+}
+
+TEST_CASE("companion: an offline folder without room is said, and not filled by further tries") {
+  client_folder const client;
+  if (!client.has_python) return;
+  companion_sender sender(client.words(), client.folder / "log");
+  std::filesystem::create_directories(client.folder / "offline-run-1" / "probe");  // no file fits
+  std::string message;
+  try {
+    static_cast<void>(sender.send(init() + batch(1, {{"loss", 1}}), is_not_cancelled));
+    sender.complete(is_not_cancelled);
+  } catch (send_failure const& failure) {
+    CHECK(failure.next() == send_failure::remedy::give_up);
+    message = failure.what();
+  }
+  CHECK(test::contains(message, "offline-run-1 finds no room ("));
 }
 
 TEST_CASE(
@@ -199,20 +261,16 @@ TEST_CASE(
   auto const record = [](std::int64_t step) { return batch(step, {{"loss", step}}); };
   send(trackio_init("abc") + record(1) + record(2) + batch(3, {{"die", 1}}));
   send(trackio_init("abc") + record(1) + record(2) + record(3));  // the journal again
-  send(trackio_init("abc", true) + record(2) + record(4));        // from a checkpoint of batch 1
-  send(trackio_init("other") + record(1));                        // another run of that name
-  std::vector<std::pair<std::string, int>> found;
-  for (auto const& row : client.calls()) {
+  // from a checkpoint of batch 1, with one record as before and one that differs
+  auto const resumed = trackio_init("abc", true) + record(2) + batch(3, {{"loss", 3.5}});
+  send(resumed + batch(4, {{"die", 1}}));
+  send(resumed + record(4));                // the journal again
+  send(trackio_init("other") + record(1));  // another run of that name
+  for (auto const& row : client.calls())
     CHECK(row.at("run") == (row.at("name") == "n-abc" ? 0 : 1));
-    found.emplace_back(row.at("name"), row.at("step"));
-  }
-  CHECK(found == std::vector<std::pair<std::string, int>>{{"n-abc", 1},
-                                                          {"n-abc", 2},
-                                                          {"n-abc", 2},
-                                                          {"n-abc", 3},
-                                                          {"n-abc", 2},
-                                                          {"n-abc", 4},
-                                                          {"n-other", 1}});
+  CHECK(steps_of(client) ==
+        std::vector<std::pair<std::string, int>>{
+            {"n-abc", 1}, {"n-abc", 2}, {"n-abc", 3}, {"n-abc", 3}, {"n-abc", 4}, {"n-other", 1}});
 }
 
 TEST_CASE("companion: a run whose program is gone ends as failed") {

@@ -1,4 +1,9 @@
 // A file of lines that one thread writes and another reads.
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
 #include <doctest/doctest.h>
 
 #include <mpt/trackers/journal.hpp>
@@ -59,6 +64,42 @@ TEST_CASE("journal: two programs do not send the same one") {
   CHECK_THROWS_AS(journal(folder / "j.jsonl"), mpt::trackers::journal_in_use);
   CHECK(test::contains(test::message_of([&] { journal const other(folder / "j.jsonl"); }),
                        "another program sends these metrics"));
+}
+
+TEST_CASE("journal: whether a program has it open is known without opening it as a journal") {
+  test::temporary_folder const folder;
+  auto const path = folder / "j.jsonl";
+  CHECK(!journal::is_in_use(path));
+  CHECK(!std::filesystem::exists(path));
+  {
+    journal const lines(path);
+    CHECK(journal::is_in_use(path));
+  }
+  CHECK(!journal::is_in_use(path));
+}
+
+TEST_CASE("journal: a file that is deleted while its lock is awaited is made anew") {
+  test::temporary_folder const folder;
+  auto const path = folder / "j.jsonl";
+  auto first = std::make_unique<journal>(path);
+  first->append("old");
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    first->remove();
+    first.reset();
+  });
+  std::unique_ptr<journal> second;
+  while (!second) {
+    try {
+      second = std::make_unique<journal>(path);
+    } catch (mpt::trackers::journal_in_use const&) {
+    }
+  }
+  other.join();
+  second->append("new");
+  CHECK(second->exists());
+  CHECK(test::read_all(path) == "new\n");
+  CHECK(second->read(0, 100) == "new\n");
 }
 
 TEST_CASE("journal: a line that a full disk takes only half of is no line") {

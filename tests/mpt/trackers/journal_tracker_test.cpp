@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +29,7 @@ struct destination {
   std::string received;
   std::atomic<int> calls = 0, restarts = 0;
   std::atomic<bool> is_completed = false;
+  bool refuses_end = false;
   std::function<void(int call, record_sender::cancellation const&)> behave = [](int, auto const&) {
   };
 };
@@ -42,7 +44,10 @@ class fake_sender : public record_sender {
     target_.received += line;
     return line.size();
   }
-  void complete(cancellation const&) override { target_.is_completed = true; }
+  void complete(cancellation const&) override {
+    if (target_.refuses_end) throw send_failure("no room", send_failure::remedy::give_up);
+    target_.is_completed = true;
+  }
   void restart() override {
     ++target_.restarts;
     target_.received.clear();
@@ -234,6 +239,45 @@ TEST_CASE("journal tracker: a full disk loses its records, is told of once, and 
   CHECK(test::contains(notes[0], "x: metrics are lost: "));
   CHECK(test::contains(notes[0], "cannot be written, as on a full disk; the run goes on"));
   CHECK(notes[1] == "x: 3 records were lost in all");
+}
+
+TEST_CASE("journal tracker: an end that found no room is written later, or its loss is told") {
+  test::temporary_folder const folder;
+  auto const path = folder / "j.jsonl";
+  for (bool const has_room : {true, false}) {
+    std::filesystem::remove(path);
+    destination target;
+    std::optional<test::file_size_limit> full;
+    target.behave = [&](int, record_sender::cancellation const& is_cancelled) {
+      while (!is_cancelled()) std::this_thread::sleep_for(1ms);
+      if (has_room) full.reset();
+      throw send_failure("away", send_failure::remedy::wait);
+    };
+    auto options = quick;
+    options.finish = 100ms;
+    journal_tracker tracker("x", path, std::make_unique<fake_sender>(target), options, "first");
+    full.emplace(6);
+    tracker.finish();
+    full.reset();
+    auto const notes = notes_of(tracker);
+    REQUIRE(!notes.empty());
+    CHECK(test::contains(test::read_all(path), "\"finished\"") == has_room);
+    CHECK(std::ranges::any_of(notes, [](auto const& text) {
+            return test::contains(text, "x: the end of the run is lost: ");
+          }) == !has_room);
+    CHECK(test::contains(notes.back(), has_room ? "2 records wait in " : "1 records wait in "));
+  }
+}
+
+TEST_CASE("journal tracker: a client that is refused at its end has sent nothing for good") {
+  test::temporary_folder const folder;
+  destination target;
+  target.refuses_end = true;
+  journal_tracker tracker("x", folder / "j.jsonl", std::make_unique<fake_sender>(target), quick);
+  log_batches(tracker, 2);
+  tracker.finish();
+  CHECK(target.restarts == 0);
+  CHECK(test::contains(notes_of(tracker).back(), "x: no room; 3 records wait in "));
 }
 
 TEST_CASE("journal tracker: a disk that is full from the beginning opens no tracker") {

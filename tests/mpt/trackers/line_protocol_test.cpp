@@ -1,6 +1,7 @@
 // The lines that trackers and journals read.
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -78,6 +79,14 @@ TEST_CASE("line protocol: MLflow's init line has texts alone, and the group as a
   CHECK(line.at("settings").at("tags") == json{{"team", "x"}, {"run_group", "g"}});
   CHECK(line.at("settings").at("ignore_metrics") == json{"time/*"});
   CHECK(line.at("config") == json{{"seed", "17"}});
+}
+
+TEST_CASE("line protocol: a map without keys is no setting, a text of that spelling is one") {
+  std::vector<mpt::written_key> const settings{{"callbacks", "{}"}, {"note", "{}", true}};
+  CHECK(json::parse(trackers::init_line(mpt::mlflow_config{}, {}, settings, 5)).at("config") ==
+        json{{"note", "{}"}});
+  CHECK(json::parse(trackers::init_line(mpt::python_tracker_config{}, {}, settings)).at("config") ==
+        json{{"note", "{}"}});
 }
 
 TEST_CASE("line protocol: the last line tells how the run ended") {

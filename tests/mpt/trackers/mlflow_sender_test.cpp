@@ -26,6 +26,7 @@ struct fake_server {
   bool has_experiment = false;
   bool loses_creation = false;  // makes the run, but its answer does not arrive
   bool is_deleted = false;      // the run
+  bool is_unknown = false;      // the run
   std::string key;              // of the run that was created
 
   http_answer operator()(http_request const& request) {
@@ -53,6 +54,8 @@ struct fake_server {
                             body.at("filter") == "tags.parallellm_run = '" + key + "'";
       return {200, is_found ? R"({"runs": [{"info": {"run_id": "r1"}}]})" : "{}"};
     }
+    if (is_unknown && request.url.find("runs/get?") != std::string::npos)
+      return {404, R"({"error_code": "RESOURCE_DOES_NOT_EXIST"})"};
     if (request.url.find("runs/get?") != std::string::npos)
       return {200, is_deleted ? R"({"run": {"info": {"lifecycle_stage": "deleted"}}})"
                               : R"({"run": {"info": {"lifecycle_stage": "active"}}})"};
@@ -250,6 +253,15 @@ TEST_CASE("MLflow: a run that was deleted at the server begins again, with all l
   CHECK(test::contains(sent.message, "no such metric"));
   server.is_deleted = true;  // seen when a resumed run begins
   CHECK(sent.failure_of(init(true)) == send_failure::remedy::restart);
+}
+
+TEST_CASE("MLflow: a run that the server does not know is not said to be deleted") {
+  fake_server server;
+  sending sent(server);
+  sent.send_all(init());
+  server.is_unknown = true;
+  CHECK(sent.failure_of(init(true)) == send_failure::remedy::restart);
+  CHECK(sent.message == "http://h:1 has no run r1");
 }
 
 TEST_CASE("MLflow: a run ends as finished, failed or killed") {

@@ -187,9 +187,27 @@ TEST_CASE("trackers: a run whose journal another program sends goes to another r
   second[0]->log(2, {{"second", 1}});
   first[0]->finish();
   second[0]->finish();
+  for (auto const& text : notes) CHECK(!test::contains(text, "an earlier run"));  // it goes on
   CHECK(server.has_request(R"("key":"first")"));
   CHECK(server.has_request(R"("key":"second")"));
   CHECK(journals(folder / "trackers").empty());
+}
+
+TEST_CASE("trackers: a run that must go on, but whose id is in use, goes to a new run") {
+  test::temporary_folder const folder;
+  auto config = config_of(folder.path());
+  config.logging.loggers.mlflow.reset();
+  config.logging.loggers.python_trackers = {{.python = "false", .id = "twin", .resume = "must"}};
+  auto const open = trackers::make_tracker_opener(config, config.logging.loggers, {});
+  auto const first = open(1);
+  auto const second = open(1);
+  auto const files = journals(folder / "trackers");
+  REQUIRE(files.size() == 2);
+  for (auto const& file : files) {
+    auto const text = test::read_all(file);
+    auto const settings = nlohmann::json::parse(text.substr(0, text.find('\n'))).at("settings");
+    CHECK(settings.contains("resume") == (file.filename() == "wandb-twin.jsonl"));
+  }
 }
 
 TEST_CASE("trackers: a disk that is full from the beginning is told of, and the run goes on") {

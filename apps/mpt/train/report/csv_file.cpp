@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <mpt/finetune/csv_rows.hpp>
+#include <mpt/yaml/node.hpp>
 #include <parallel/core/failures.hpp>
 #include <parallel/core/file.hpp>
 
@@ -28,20 +29,79 @@ std::string line_of(std::vector<std::string> const& cells) {
   return line;
 }
 
-/// The bytes of the whole rows of a table: a row ends with a line end that is not in quotes.
-[[nodiscard]] std::uintmax_t bytes_of_rows(std::filesystem::path const& path) {
+/// Follows the bytes of a table by the rule of csv_rows: a quote mark opens a quoted cell only at
+/// the cell's beginning, and a row ends with a line end that is not in quotes.
+class row_scan {
+ public:
+  void add(char c) {
+    ++bytes_;
+    if (c == '\n') ++lines_;
+    if (place_ == place::quotes) {
+      if (c == '"') place_ = place::quote_in_quotes;
+    } else if (c == '"' && place_ != place::text) {  // opens the quotes, or is doubled in them
+      place_ = place::quotes;
+    } else if (c == '\n' || c == '\r') {
+      has_crlf_ = c == '\n' ? bytes_ == row_bytes_ + 1 && ends_with_cr_ : has_crlf_;
+      ends_with_cr_ = c == '\r';
+      row_bytes_ = bytes_;
+      row_lines_ = lines_;
+      cells_ = 1;
+      place_ = place::cell_begin;
+    } else {
+      if (c == ',') ++cells_;
+      place_ = c == ',' ? place::cell_begin : place::text;
+    }
+  }
+
+  /// The bytes and the lines of the rows that have their line end.
+  [[nodiscard]] std::uintmax_t row_bytes() const { return row_bytes_; }
+  [[nodiscard]] std::uint64_t row_lines() const { return row_lines_; }
+  /// Whether the last line end is that of this program.
+  [[nodiscard]] bool has_crlf() const { return has_crlf_; }
+  /// The last byte ends a row, but is only half of a line end.
+  [[nodiscard]] bool has_half_line_end() const { return ends_with_cr_ && bytes_ == row_bytes_; }
+  /// The cells of what is behind the last line end.
+  [[nodiscard]] std::size_t cells() const { return cells_; }
+  [[nodiscard]] bool is_quote_open() const { return place_ == place::quotes; }
+
+ private:
+  enum class place { cell_begin, text, quotes, quote_in_quotes };
+
+  place place_ = place::cell_begin;
+  std::uintmax_t bytes_ = 0, row_bytes_ = 0;
+  std::uint64_t lines_ = 0, row_lines_ = 0;
+  std::size_t cells_ = 1;
+  bool has_crlf_ = true, ends_with_cr_ = false;
+};
+
+[[nodiscard]] row_scan scan_rows(std::filesystem::path const& path) {
   std::ifstream file(path, std::ios::binary);
-  std::uintmax_t bytes = 0, offset = 0;
-  bool is_quoted = false;
+  row_scan rows;
   std::string block(65536, '\0');
   while (file.read(block.data(), std::ssize(block)) || file.gcount() > 0)
-    for (char const c : std::string_view(block.data(), static_cast<std::size_t>(file.gcount()))) {
-      ++offset;
-      if (c == '"') is_quoted = !is_quoted;
-      if (c == '\n' && !is_quoted) bytes = offset;
-    }
+    for (char const c : std::string_view(block.data(), static_cast<std::size_t>(file.gcount())))
+      rows.add(c);
   if (!file.is_open() || file.bad()) parallel::files::failure(path, "cannot be read");
-  return bytes;
+  return rows;
+}
+
+/// Whether a line behind the first one of `path` from `offset` on is a row of `columns` by itself.
+[[nodiscard]] bool has_rows_behind(std::filesystem::path const& path, std::uintmax_t offset,
+                                   std::size_t columns) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(offset));
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    if (line.ends_with('\r')) line.pop_back();
+    row_scan row;
+    for (char const c : line) row.add(c);
+    auto const batch = std::string_view(line).substr(0, line.find(','));
+    if (row.cells() == columns && !row.is_quote_open() && !batch.empty() &&
+        batch.find_first_not_of("0123456789") == std::string_view::npos)
+      return true;
+  }
+  return false;
 }
 
 /// Whether a file without a whole row begins as a table of metrics does.
@@ -63,27 +123,54 @@ std::string csv_cell(std::string_view text) {
 }
 
 csv_file::csv_file(std::filesystem::path path) : path_(std::move(path)) {
+  std::string missing_end;
   if (std::error_code unknown;
       std::filesystem::is_regular_file(path_, unknown) && !std::filesystem::is_empty(path_))
-    read_columns();
+    missing_end = read_columns();
   file_ = open_for_appending(path_, subject, advice);
+  if (!missing_end.empty()) file_.add(missing_end);
 }
 
-void csv_file::read_columns() {
+std::string csv_file::read_columns() {
+  std::string missing_end;
   std::uintmax_t bytes = 0;
   try {
-    bytes = bytes_of_rows(path_);
+    auto const rows = scan_rows(path_);
+    bytes = rows.row_bytes();
     if (bytes > 0 || !is_torn_header(path_)) columns_ = finetune::csv_rows(path_).names();
+    parallel::require(columns_.empty() || columns_.front() == first_column, path_.string(),
+                      ": holds something else than metrics");
+    bool const is_torn = rows.is_quote_open() || rows.cells() != columns_.size();
+    parallel::require(
+        bytes == 0 || !rows.is_quote_open() || !has_rows_behind(path_, bytes, columns_.size()),
+        path_.string(), ":", rows.row_lines() + 1,
+        ": a quote mark of this row is never closed, and rows follow it; mend it");
+    if (rows.has_half_line_end()) missing_end = "\n";
+    auto const size = std::filesystem::file_size(path_);
+    if (bytes > 0 && bytes < size && !is_torn && !rows.has_crlf()) {  // another program saved it
+      bytes = size;
+      missing_end = line_end;
+    }
   } catch (parallel::error const& problem) {
     parallel::fail(subject, problem.what(), advice);
   }
-  parallel::require(columns_.empty() || columns_.front() == first_column, subject, path_.string(),
-                    ": holds something else than metrics", advice);
   for (auto const& name : columns_) positions_.emplace(name, positions_.size());
+  cut_off(bytes);
+  return missing_end;
+}
+
+void csv_file::cut_off(std::uintmax_t bytes) {
+  if (bytes == std::filesystem::file_size(path_)) return;
+  std::string row(200, '\0');
+  std::ifstream file(path_, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(bytes));
+  file.read(row.data(), std::ssize(row));
+  row.resize(static_cast<std::size_t>(file.gcount()));
   std::error_code problem;
-  if (bytes < std::filesystem::file_size(path_))
-    std::filesystem::resize_file(path_, bytes, problem);
+  std::filesystem::resize_file(path_, bytes, problem);
   if (problem) parallel::files::failure(path_, "cannot be written", problem.value());
+  notes_.push_back(parallel::concat(subject, path_.string(),
+                                    ": the last row had no end and was cut off: ", printable(row)));
 }
 
 void csv_file::add(nlohmann::ordered_json const& record) {

@@ -202,6 +202,8 @@ void reporter::write(nlohmann::ordered_json const& record, std::int64_t batch) {
 }
 
 void reporter::show_notes() {
+  if (table_)
+    for (auto const& text : table_->take_notes()) bar_.note(text);
   for (auto const& one : trackers_)
     for (auto const& text : one->take_notes()) bar_.note(text);
 }

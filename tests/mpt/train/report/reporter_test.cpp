@@ -248,6 +248,18 @@ TEST_CASE("reporter: trackers and the table get what the metrics file gets") {
   CHECK(test::contains(table, "\r\n14,,,,,0.5\r\n"));
 }
 
+TEST_CASE("reporter: a row that is cut off a table is told of") {
+  test::temporary_folder const folder;
+  mpt::train_config config;
+  config.logging.loggers.csv = folder / "metrics.csv";
+  test::write_all(folder / "metrics.csv", "time/batch,loss\r\n1,0.5\r\n2,0.2");
+  auto const shown = test::captured_stderr(folder / "shown", [&] {
+    mpt::reporter out(config, 1, 2);
+    out.finish();
+  });
+  CHECK(test::contains(shown, "metrics.csv: the last row had no end and was cut off: 2,0.2"));
+}
+
 TEST_CASE("reporter: what trackers could not send is told once, also when a run fails") {
   test::temporary_folder const folder;
   for (bool const has_failed : {false, true}) {
