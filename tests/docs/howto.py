@@ -3,7 +3,7 @@
 
 A page's commands run in order, with narrower models, after a small `./run pretrain`; its YAML takes the place of those
 sections of small.yaml in my.yaml. Every line of its text blocks is printed by a command (or, on a page without commands, by the
-example that it downloads), whatever the numbers are. Code that it quotes exists. EXAMPLES: the folder of the compiled examples."""
+example that it downloads), whatever the numbers and spaces are. Code that it quotes exists. EXAMPLES: the folder of the compiled examples."""
 import os
 import pathlib
 import re
@@ -37,7 +37,7 @@ def run(command, what, directory=None):
 
 
 def without_numbers(text):
-    return re.sub(r"\d[\d.,]*(e-?\d+)?", "#", text)
+    return " ".join(re.sub(r"\d[\d.,]*(e-?\d+)?", "#", text).split())
 
 
 def prepare():
