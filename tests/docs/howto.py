@@ -94,6 +94,10 @@ def follow(page):
     quoted = check_code(page.name, text)
     found = re.findall(r"^(<!-- numbers of .*\n)?```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     blocks = [(language, block) for _, language, block in found]
+    missing = {name for name in re.findall(r"build/apps/(\w+)", text) if not (programs / name).exists()}
+    if missing:  # such as launch, where its libraries are not installed
+        print(f"{page.name}: left out, as there is no {' and no '.join(sorted(missing))}")
+        return 0, quoted
     base = (out / "apps/configs/small.yaml").read_text()
     mine = sections(base)
     printed, commands = "", 0
