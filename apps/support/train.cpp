@@ -399,8 +399,8 @@ int train_program(int argc, char** argv, std::string const& description,
   app.add_option("config", file, "training YAML")->required()->check(CLI::ExistingFile);
   app.add_option("overrides", overrides, "key.sub=value, which replaces the YAML's value");
   app.add_flag("--keys", lists_keys,
-               "instead of a run: print the keys that this YAML may have, with what their values "
-               "are and their defaults");
+               "instead of a run: print the keys that this YAML may have, with the forms of their "
+               "values and the defaults");
   auto const body = [&] {
     if (lists_keys) return print_keys(file, overrides);
     apps::require_own_launch();
