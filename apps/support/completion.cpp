@@ -76,21 +76,69 @@ void add_options(std::vector<completed_option>& out, CLI::App const& app) {
 
 /// A shell function CURRENT PROGRAM WORD... for bash and zsh. It prints how the word `CURRENT` of
 /// that command line can continue as a key of its YAML: "max_duration=", or "model." where there
-/// are several keys behind a dot.
+/// are several keys behind a dot. The words have no quotes; a home folder at their beginning is
+/// put in here.
 [[nodiscard]] std::string keys_function(std::string const& name) {
   return fmt::format(
-      "{0}() {{\n"
-      "  local current=$1 key form rest last=\n"
-      "  shift\n"
-      "  \"$@\" --keys 2> /dev/null | while IFS=$'\\t' read -r key form; do\n"
-      "    [[ $key == \"$current\"* ]] || continue\n"
-      "    rest=${{key#\"$current\"}}\n"
-      "    if [[ $rest == *.* ]]; then key=$current${{rest%%.*}}.; else key=$key=; fi\n"
-      "    [[ $key == \"$last\" ]] || printf '%s\\n' \"$key\"\n"
-      "    last=$key\n"
-      "  done\n"
-      "}}\n",
-      name);
+      R"sh({name}() {{
+  local current=$1 key form rest last= word line=()
+  shift
+  for word in "$@"; do
+    case $word in
+    '~/'*) word=$HOME${{word#'~'}} ;;
+    '$HOME/'*) word=$HOME${{word#'$HOME'}} ;;
+    esac
+    line+=("$word")
+  done
+  "${{line[@]}}" --keys 2> /dev/null | while IFS=$'\t' read -r key form; do
+    [[ $key == "$current"* ]] || continue
+    rest=${{key#"$current"}}
+    if [[ $rest == *.* ]]; then key=$current${{rest%%.*}}.; else key=$key=; fi
+    [[ $key == "$last" ]] || printf '%s\n' "$key"
+    last=$key
+  done
+}}
+)sh",
+      fmt::arg("name", name));
+}
+
+/// The part of bash's function that completes keys. bash divides words at "=" and ":", so they are
+/// joined again; behind "=" there are files.
+[[nodiscard]] std::string bash_keys(std::string const& function) {
+  return fmt::format(
+      R"sh(
+  if [[ -z $words && $current != [-=]* && ${{COMP_WORDS[COMP_CWORD - 1]}} != = ]]; then
+    local line=() word is_joined=
+    for word in "${{COMP_WORDS[@]:0:COMP_CWORD}}"; do
+      [[ $word != [=:]* ]] || is_joined=1
+      [[ $is_joined ]] || line+=('')
+      line[-1]+=${{word//[\"\'\\]/}}
+      [[ $word == [=:]* ]] || is_joined=
+    done
+    ((${{#line[@]}} < 2)) || mapfile -t COMPREPLY < <({function}_keys "$current" "${{line[@]}}")
+    ((${{#COMPREPLY[@]}} == 0)) || compopt -o nospace
+  fi)sh",
+      fmt::arg("function", function));
+}
+
+/// The part of zsh's function that completes keys, and files behind "=".
+[[nodiscard]] std::string zsh_keys(std::string const& function) {
+  return fmt::format(
+      R"sh(  if [[ $PREFIX == [a-z]*=* ]]; then
+    compset -P '*='
+    _files
+    return
+  fi
+  local found=()
+  if ((CURRENT > 2)) && [[ $PREFIX != -* ]]; then
+    found=(${{(f)"$({function}_keys "$PREFIX" "${{(@Q)words[1,CURRENT-1]}}")"}})
+  fi
+  if ((${{#found}} > 0)); then
+    compadd -S '' -- $found
+    return
+  fi
+)sh",
+      fmt::arg("function", function));
 }
 
 /// Whether `app` prints the keys that the YAML of its command line may have.
@@ -111,35 +159,23 @@ void add_options(std::vector<completed_option>& out, CLI::App const& app) {
                             fmt::join(option.choices, " "));
   }
   auto const function = function_name(program);
-  // bash divides words at "=", so the words are taken from the line; behind "=" there are files
-  auto const keys = completes_keys
-                        ? fmt::format(
-                              "  if [[ -z $words && $current != [-=]* && "
-                              "${{COMP_WORDS[COMP_CWORD - 1]}} != = ]]; then\n"
-                              "    local line=()\n"
-                              "    read -ra line <<< \"${{COMP_LINE:0:COMP_POINT}}\"\n"
-                              "    [[ -z $current ]] || unset 'line[-1]'\n"
-                              "    ((${{#line[@]}} < 2)) || mapfile -t COMPREPLY < <({}_keys "
-                              "\"$current\" \"${{line[@]}}\")\n"
-                              "    ((${{#COMPREPLY[@]}} == 0)) || compopt -o nospace\n"
-                              "  fi\n",
-                              function)
-                        : std::string();
-  return (completes_keys ? keys_function(function + "_keys") : std::string()) +
-         fmt::format(
-             "{0}() {{\n"
-             "  local current=${{COMP_WORDS[COMP_CWORD]}} words=\n"
-             "  COMPREPLY=()\n"
-             "  case ${{COMP_WORDS[COMP_CWORD - 1]}} in\n{1}"
-             "  esac\n"
-             "  if [[ -z $words && $current == -* ]]; then words='{2}'; fi\n"
-             "  if [[ -z $words && $COMP_CWORD -eq 1 ]]; then words='{3}'; fi\n"
-             "{5}"
-             "  [[ -z $words ]] || mapfile -t COMPREPLY < <(compgen -W \"$words\" -- "
-             "\"$current\")\n"
-             "}}\n"
-             "complete -o default -o bashdefault -F {0} {4}\n",
-             function, values, names, fmt::join(subcommands, " "), program, keys);
+  auto const keys = completes_keys ? bash_keys(function) : std::string();
+  return fmt::format(
+      R"sh({keys_function}{function}() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} words=
+  COMPREPLY=()
+  case ${{COMP_WORDS[COMP_CWORD - 1]}} in
+{values}  esac
+  if [[ -z $words && $current == -* ]]; then words='{names}'; fi
+  if [[ -z $words && $COMP_CWORD -eq 1 ]]; then words='{subcommands}'; fi{keys}
+  [[ -z $words ]] || mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}}
+complete -o default -o bashdefault -F {function} {program}
+)sh",
+      fmt::arg("keys_function", completes_keys ? keys_function(function + "_keys") : ""),
+      fmt::arg("function", function), fmt::arg("values", values), fmt::arg("names", names),
+      fmt::arg("subcommands", fmt::join(subcommands, " ")), fmt::arg("keys", keys),
+      fmt::arg("program", program));
 }
 
 [[nodiscard]] std::string zsh_script(std::string_view program,
@@ -165,32 +201,18 @@ void add_options(std::vector<completed_option>& out, CLI::App const& app) {
                          ? std::string()
                          : fmt::format(" \\\n    '1:command:({})'", fmt::join(subcommands, " "));
   auto const function = function_name(program);
-  auto const keys = completes_keys ? fmt::format(
-                                         "  if [[ $PREFIX == [a-z]*=* ]]; then\n"
-                                         "    compset -P '*='\n"
-                                         "    _files\n"
-                                         "    return\n"
-                                         "  fi\n"
-                                         "  local found=()\n"
-                                         "  if ((CURRENT > 2)) && [[ $PREFIX != -* ]]; then\n"
-                                         "    found=(${{(f)\"$({}_keys \"$PREFIX\" "
-                                         "\"${{(@Q)words[1,CURRENT-1]}}\")\"}})\n"
-                                         "  fi\n"
-                                         "  if ((${{#found}} > 0)); then\n"
-                                         "    compadd -S '' -- $found\n"
-                                         "    return\n"
-                                         "  fi\n",
-                                         function)
-                                   : std::string();
+  auto const keys = completes_keys ? zsh_keys(function) : std::string();
   return fmt::format(
-      "#compdef {1}\n"
-      "{4}{0}() {{\n"
-      "{5}"
-      "  _arguments{2}{3} \\\n    '*:file:_files'\n"
-      "}}\n"
-      "compdef {0} {1}\n",
-      function, program, arguments, first,
-      completes_keys ? keys_function(function + "_keys") : std::string(), keys);
+      R"sh(#compdef {program}
+{keys_function}{function}() {{
+{keys}  _arguments{arguments}{first} \
+    '*:file:_files'
+}}
+compdef {function} {program}
+)sh",
+      fmt::arg("keys_function", completes_keys ? keys_function(function + "_keys") : ""),
+      fmt::arg("function", function), fmt::arg("keys", keys), fmt::arg("arguments", arguments),
+      fmt::arg("first", first), fmt::arg("program", program));
 }
 
 }  // namespace

@@ -355,6 +355,31 @@ void train(mpt::train_config const& config, apps::results_file const& json,
     print_end(config, summary, row, comm.size());
 }
 
+/// Trains as one rank, on the device and in the precision that the configuration names.
+void train_rank(mpt::train_config const& config, apps::results_file const& json,
+                mpt::run_parts const& parts, parallel::any_communicator& comm,
+                apps::placement const& rank_placement, apps::engine const& engine,
+                mpt::run_hooks const& hooks, std::atomic<bool>& stopped) {
+  apps::with_training_device(
+      {.kind = config.device,
+       .local_rank = rank_placement.local_rank,
+       .cores = rank_placement.cores,
+       .threads = static_cast<int>(config.threads.value_or(0)),
+       .deterministic = config.deterministic,
+       .graphs = config.cuda_graphs,
+       .products = &engine},
+      [&]<class Device>(Device& device, std::string const& name) {
+        auto const supported = supported_config(device, config, comm.rank() == 0);
+        if (supported.precision == mpt::precision_kind::fp32)
+          train<float>(supported, json, parts, comm, device, name, rank_placement, hooks, stopped);
+        else if constexpr (apps::trains_in_bf16<Device>)
+          train<parallel::bf16>(supported, json, parts, comm, device, name, rank_placement, hooks,
+                                stopped);
+        else
+          throw apps::refusal("device=kokkos trains in fp32; set precision=fp32");
+      });
+}
+
 /// The number of ranks on a machine: all ranks if they are threads; eight in a plan for other
 /// machines, since most have eight GPUs.
 int ranks_on_one_machine(mpt::train_config const& config, int ranks) {
@@ -423,9 +448,9 @@ int train_program(int argc, char** argv, std::string const& description,
   add_examples(app, examples);
   app.add_option("config", file, "training YAML")->required()->check(CLI::ExistingFile);
   app.add_option("overrides", overrides, "key.sub=value, which replaces the YAML's value");
-  app.add_flag(
-      "--keys", lists_keys,
-      "instead of a run: print the keys that this YAML may have, with their values and defaults");
+  app.add_flag("--keys", lists_keys,
+               "instead of a run: print the keys that this YAML may have, with the forms of their "
+               "values and the defaults");
   apps::results_file json;
   json.add_to(app, "the results of the run, or the plan that dry_run=true prints,");
   auto const body = [&] {
@@ -481,25 +506,7 @@ int train_program(int argc, char** argv, std::string const& description,
         {.ranks = ranks, .deadline = deadline, .flight_folder = config.checkpoint.save_folder},
         [&](parallel::any_communicator& comm, apps::placement const& rank_placement) {
           if (started) apps::check_same_start(start, comm);
-          apps::with_training_device(
-              {.kind = config.device,
-               .local_rank = rank_placement.local_rank,
-               .cores = rank_placement.cores,
-               .threads = static_cast<int>(config.threads.value_or(0)),
-               .deterministic = config.deterministic,
-               .graphs = config.cuda_graphs,
-               .products = &engine},
-              [&]<class Device>(Device& device, std::string const& name) {
-                auto const supported = supported_config(device, config, comm.rank() == 0);
-                if (supported.precision == mpt::precision_kind::fp32)
-                  train<float>(supported, json, inputs.parts, comm, device, name, rank_placement,
-                               hooks, stopped);
-                else if constexpr (apps::trains_in_bf16<Device>)
-                  train<parallel::bf16>(supported, json, inputs.parts, comm, device, name,
-                                        rank_placement, hooks, stopped);
-                else
-                  throw apps::refusal("device=kokkos trains in fp32; set precision=fp32");
-              });
+          train_rank(config, json, inputs.parts, comm, rank_placement, engine, hooks, stopped);
         });
     if (!stopped) return;
     parallel::require(!config.checkpoint.save_folder.empty(),

@@ -3,7 +3,8 @@
 
 A page's commands run in order, with narrower models, after a small `./run pretrain`; its YAML takes the place of those
 sections of small.yaml in my.yaml. Every line of its text blocks is printed by a command (or, on a page without commands, by the
-example that it downloads), whatever the numbers and spaces are. Code that it quotes exists. EXAMPLES: the folder of the compiled examples."""
+example that it downloads); spaces may differ, and below a comment that begins with "numbers of" the numbers. What pages say about numbers
+holds (CLAIMS). Code that it quotes exists. EXAMPLES: the folder of the compiled examples."""
 import os
 import pathlib
 import re
@@ -36,8 +37,30 @@ def run(command, what, directory=None):
     return result.stdout
 
 
-def without_numbers(text):
-    return " ".join(re.sub(r"\d[\d.,]*(e-?\d+)?", "#", text).split())
+def is_printed(line, printed, with_numbers):
+    if not with_numbers:
+        line, printed = (re.sub(r"\d[\d.,]*(e-?\d+)?", "#", text) for text in (line, printed))
+    line, printed = (" ".join(text.split()) for text in (line, printed))
+    return re.search(r"(?<![\d.])" + re.escape(line) + r"(?!\.?\d)", printed) is not None
+
+
+def recomputation_saves_memory(printed):
+    unit = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+    plans = [float(size) * unit[name] for size, name in re.findall(r"activations +([\d.]+) (\w+)", printed)]
+    assert len(plans) == 2 and plans[0] > plans[1], plans
+
+
+def conversion_keeps_the_loss(printed):
+    losses = re.findall(r"^cross entropy +([\d.]+) nats", printed, flags=re.MULTILINE)
+    assert len(losses) == 2 and losses[0] == losses[1], losses
+
+
+def rate_has_all_batches(printed):
+    rates = [float(rate) for rate in re.findall(r'"lr-DecoupledAdamW/group0":(\S+)', printed)]
+    assert len(rates) == 12 and [rates[i] for i in (0, 1, 4, 8)] == [0, 0.00025, 0.001, 0.00055], rates
+
+
+CLAIMS = {"recomputation": recomputation_saves_memory, "hugging_face": conversion_keeps_the_loss, "learning_rate": rate_has_all_batches}
 
 
 def prepare():
@@ -69,7 +92,8 @@ def check_code(page, text):
 def follow(page):
     text = page.read_text()
     quoted = check_code(page.name, text)
-    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^(<!-- numbers of .*\n)?```(\w+)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    blocks = [(language, block) for _, language, block in found]
     missing = {name for name in re.findall(r"build/apps/(\w+)", text) if not (programs / name).exists()}
     if missing:  # such as launch, where its libraries are not installed
         print(f"{page.name}: left out, as there is no {' and no '.join(sorted(missing))}")
@@ -88,12 +112,14 @@ def follow(page):
     if commands == 0 and "text" in dict(blocks):
         for file in set(re.findall(r"<_files/docs/examples/(\w+)\.cpp>", text)):
             printed += run(str(examples / f"example_{file}"), page.name)
-    for language, block in blocks:
+    for note, language, block in found:
         for line in block.strip().splitlines() if language == "text" else []:
-            assert without_numbers(line) in without_numbers(printed), f"{page.name}: '{line}' is not printed:\n{printed[-2000:]}"
+            assert is_printed(line, printed, not note), f"{page.name}: '{line}' is not printed:\n{printed[-2000:]}"
+    if page.stem in CLAIMS:
+        CLAIMS[page.stem](printed)
     assert re.search(r"^More: ", text, re.MULTILINE), f"{page.name}: it does not say where more is explained"
-    note = "accepted and without effect here"
-    assert "yaml" not in dict(blocks) or note not in printed, f"{page.name}: a key has no effect:\n{printed[-2000:]}"
+    remark = "accepted and without effect here"
+    assert "yaml" not in dict(blocks) or remark not in printed, f"{page.name}: a key has no effect:\n{printed[-2000:]}"
     return commands, quoted
 
 

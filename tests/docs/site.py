@@ -40,24 +40,44 @@ assert keys["max_seq_len"]["forms"] == ["an integer"], keys["max_seq_len"]
 assert keys["precision"]["fallbacks"] == ["amp_bf16"], keys["precision"]
 assert keys["python_log_level"]["role"] == "without_effect" and keys["python_log_level"]["remarks"]
 
-# The pages for those who come from elsewhere name keys that exist, in the last column of their tables.
+
+
+def accepts(name, value):
+    """Whether the key can have that value, as far as its forms say."""
+    checks = {"an integer": r"-?\d+", "a finite number": r"-?[\d.]+(e-?\d+)?", "true or false": "true|false",
+              "a time such as 100ba": r"[\d.]*(ba|ep|tok|sp|dur)", "text": ".*"}
+    forms = keys[name]["forms"]
+    return not forms or value == "auto" or any(
+        re.fullmatch(checks[form], value) if form in checks else value in re.findall("'([^']*)'", form) for form in forms)
+
+
+# The pages for those who come from elsewhere name keys that exist, in the last column of their tables, with values that they can
+# have. Other code there is a value of a key of the same row, or a program.
 for name in ("megatron", "torchtitan"):
     rows = re.findall(r"^\|.*\| ([^|]*) \|$", (source / f"docs/{name}.md").read_text(), re.MULTILINE)
-    named = {code.split(":")[0] for row in rows for code in re.findall(r"`([a-z_0-9.]+(?:: [^`]*)?)`", row) if re.search(r"[._:]", code)}
-    values = {"cosine_with_warmup", "inv_sqrt_with_warmup", "grouped_query_attention", "tokenizer.json"}
-    unknown = [key for key in named - values if not any(
-        known == key or known.startswith(key + ".") or known.endswith("." + key) for known in keys)]
-    assert len(named) > 40 and not unknown, f"docs/{name}.md names keys that there are not: {unknown}"
+    others = {"prepare", "prepare --split", "finetune", "convert", "launch", "torchrun", "srun", "mpirun", "tokenizer.json"}
+    named = set()
+    for row in rows:
+        code = re.findall("`([^`]+)`", row)
+        settings = [text.partition(": ")[::2] for text in code if text.partition(": ")[0] in keys]
+        named |= {key for key, _ in settings}
+        wrong = [text for text in code if text.partition(": ")[0] not in keys and text not in others
+                 and not any(value and accepts(key, text) for key, value in settings)]
+        wrong += [f"{key}: {value}" for key, value in settings if value and not accepts(key, value)]
+        assert not wrong, f"docs/{name}.md: no such keys or values: {wrong} in '{row}'"
+    assert len(named) > 40, f"docs/{name}.md names {len(named)} keys"
 
 # Each strategy's page names tests that exist, and has a picture, what is sent, how it is used and where it stands.
 strategies = (source / "docs/strategies.md").read_text()
 for section in re.split(r"^## ", strategies, flags=re.MULTILINE)[1:]:
+    title = section.splitlines()[0]
+    proof = section.partition("- **Proof**")[2]
+    assert not proof or re.search(r'\(\.\./tests/[^)]*\), "[^"]+"', " ".join(proof.split())), f"docs/strategies.md: '{title}' names no test"
     tests = re.findall(r'\(\.\./(tests/[^)]*)\)([^`\[]*)', section)
     for file, text in tests:
         code = re.sub(r'"\s*\n\s*"', "", (source / file).read_text())
         for test in re.findall(r'"([^"]+)"', " ".join(text.split())):
             assert f'TEST_CASE("{test}")' in re.sub(r"TEST_CASE\(\s+", "TEST_CASE(", code), f"{file} has no test '{test}'"
-    title = section.splitlines()[0]
     if title not in ("All together", "Experts"):
         for part in ("```\n", "- **Sent**", "- **Use**", "- **Code**", "- **Proof**"):
             assert part in section, f"docs/strategies.md: '{title}' has no '{part.strip()}'"

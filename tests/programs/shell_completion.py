@@ -15,6 +15,8 @@ programs, work = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
 shutil.rmtree(work, ignore_errors=True)
 work.mkdir(parents=True)
 (work / "run.yaml").write_text("max_seq_len: 128\nmodel: {name: mpt_causal_lm, d_model: 64\n")  # as it is while one writes it
+(work / "my dir").mkdir()
+(work / "my dir/run.yaml").write_text("max_seq_len: 128\nmodel: {name: mpt_causal_lm, d_model: 64, n_heads: 4, n_layers: 2}\n")
 (work / "checkpoints-of-run").mkdir()
 
 LINES = {
@@ -23,6 +25,11 @@ LINES = {
     "pretrain run.yaml max_duration=4ba schedu": "scheduler.",
     "pretrain run.yaml zero_stage=1 callbacks.early_stopper.pat": "callbacks.early_stopper.patience=",
     "finetune run.yaml max_du": "max_duration=",
+    "finetune run.yaml train_loader.dataset.hf_n": "train_loader.dataset.hf_name=",
+    "pretrain ~/run.yaml max_du": "max_duration=",
+    "pretrain $HOME/run.yaml max_du": "max_duration=",
+    "pretrain my\\ dir/run.yaml max_du": "max_duration=",
+    "pretrain \"my dir/run.yaml\" model.peft_config.r=8 model.peft_config.lora_al": "model.peft_config.lora_alpha=",
     "pretrain run.yaml save_folder=checkpoints-": "save_folder=checkpoints-of-run",
     "pretrain run.y": "run.yaml",
     "pretrain run.yaml --he": "--help",

@@ -1,6 +1,7 @@
 #include <mpt/config/read_train.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -227,6 +228,12 @@ callbacks:
 loggers: {tensorboard: {}, csv: {}, wandb: {}, mlflow: {}}
 )";
 
+/// What replaces the sets of text there in a run that finetunes.
+std::array<std::string, 2> finetuning_sets() {
+  std::string const loader = "_loader={name: finetuning, dataset: {local: null, hf_name: rows}}";
+  return {"train" + loader, "eval" + loader};
+}
+
 /// Reads a document into `config`, whose report has the keys that were asked for also when this
 /// throws.
 void read_into(train_config& config, config_node const& document,
@@ -316,17 +323,32 @@ train_config load_train_config(std::filesystem::path const& file,
 
 std::vector<known_key> known_keys(std::filesystem::path const& file,
                                   std::span<std::string const> overrides) {
-  std::map<std::string, known_key> found;
-  auto const collect = [&](std::function<config_node()> const& load) {
+  using keys_by_name = std::map<std::string, known_key>;
+  enum class data_kind : std::uint8_t { unknown, text, finetuning };
+  auto const collect = [&](keys_by_name& keys, std::function<config_node()> const& load) {
     train_config config;
+    auto kind = data_kind::unknown;
     try {
       read_into(config, load(), process_environment(file));
+      kind = config.train_loader.finetuning ? data_kind::finetuning : data_kind::text;
     } catch (parallel::error const&) {  // the keys in front of an error are known all the same
     }
-    for (auto& key : config.report.known) found.emplace(key.name, std::move(key));
+    for (auto& key : config.report.known) {
+      auto const [entry, is_new] = keys.try_emplace(key.name, key);
+      if (!is_new && key.role == key_role::effective) entry->second = key;
+    }
+    return kind;
   };
-  collect([&] { return load_document(file, overrides); });
-  collect([] { return make_document(run_with_all_sections, "a run with all sections"); });
+  keys_by_name found;
+  keys_by_name others;
+  auto const kind = collect(found, [&] { return load_document(file, overrides); });
+  char const* const source = "a run with all sections";
+  if (kind != data_kind::finetuning)
+    collect(others, [&] { return make_document(run_with_all_sections, source); });
+  if (kind != data_kind::text)
+    collect(others,
+            [&] { return make_document(run_with_all_sections, source, finetuning_sets()); });
+  found.merge(others);
   std::vector<known_key> out;
   for (auto& [name, key] : found) out.push_back(std::move(key));
   return out;

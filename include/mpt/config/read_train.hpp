@@ -47,7 +47,8 @@ namespace detail {
                                              document_change const& change = {});
 
 /// The keys that a file may have, sorted by name: those that the reader asks for in this file with
-/// these overrides, as far as it can be read, and in a run with all sections.
+/// these overrides, as far as it can be read, and in a run with all sections. In a file that cannot
+/// be read whole, those of text and of finetuning.
 [[nodiscard]] std::vector<known_key> known_keys(std::filesystem::path const& file,
                                                 std::span<std::string const> overrides = {});
 

@@ -997,22 +997,26 @@ std::set<std::string> requested_keys(std::string const& source) {
 TEST_CASE("known keys: a file that is being written has the keys of its sections and all others") {
   test_files const files;
   auto const file = files.folder / "run.yaml";
-  auto const names_of = [&](std::string const& text, overrides const& changed) {
+  auto const effective_keys = [&](std::string const& text, overrides const& changed) {
     parallel::replace_text_file(file, text);
     std::set<std::string> names;
-    for (auto const& key : mpt::known_keys(file, changed)) names.insert(key.name);
+    for (auto const& key : mpt::known_keys(file, changed))
+      if (key.role == mpt::key_role::effective) names.insert(key.name);
     return names;
   };
-  auto const whole = names_of(base, lora);
+  auto const whole = effective_keys(base, lora);
   CHECK(whole.contains("max_duration"));
   CHECK(whole.contains("model.peft_config.lora_alpha"));
   CHECK(whole.contains("callbacks.early_stopper.patience"));
-  CHECK(!names_of(base, {}).contains("model.peft_config.lora_alpha"));
+  CHECK(!effective_keys(base, {}).contains("model.peft_config.lora_alpha"));
+  CHECK(!whole.contains("train_loader.dataset.hf_name"));
   for (std::string const text : {"max_seq_len: [", "max_seq_len: many", "", "a: 1"}) {
     CAPTURE(text);
-    auto const names = names_of(text, {"not an override"});
+    auto const names = effective_keys(text, {"not an override"});
     CHECK(names.contains("max_duration"));
     CHECK(names.contains("train_loader.dataset.shuffle_seed"));
+    CHECK(names.contains("train_loader.dataset.hf_name"));
+    CHECK(names.contains("train_loader.dataset.shuffle_algo"));  // of sets of text alone
   }
   auto const keys = mpt::known_keys(file);
   CHECK(std::ranges::is_sorted(keys, {}, &mpt::known_key::name));
