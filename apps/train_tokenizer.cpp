@@ -15,6 +15,7 @@
 #include "support/app.hpp"
 #include "support/launch.hpp"
 #include "support/launcher.hpp"
+#include "support/parquet.hpp"
 
 namespace {
 
@@ -61,7 +62,7 @@ void train(arguments const& args) {
   std::uint64_t bytes = 0;
   std::string row;
   for (auto const& file : args.files) {
-    mpt::data::document_reader reader(file);
+    mpt::data::document_reader reader(file, {.open_parquet = apps::parquet_texts()});
     while (bytes < args.max_bytes && reader.next(row)) {
       texts.push_back(reader.format() == mpt::data::text_format::json_lines
                           ? mpt::data::text_of_row(row, reader.name(), reader.line())

@@ -12,6 +12,8 @@
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/train/data/training_data.hpp>
 
+#include "support/parquet.hpp"
+
 namespace {
 
 /// Opens an MDS set.
@@ -59,7 +61,8 @@ apps::text_batches open_text_file(apps::text_request const& args, mpt::model_sou
                     "texts end; evaluate on an MDS set");
   std::vector<std::int32_t> ids;
   mpt::data::document_reader reader(args.data,
-                                    {.plain_text_bytes = mpt::data::document_options::whole_file});
+                                    {.plain_text_bytes = mpt::data::document_options::whole_file,
+                                     .open_parquet = apps::parquet_texts()});
   mpt::word_cache cache(std::size_t{1} << 16);
   for (std::string row; reader.next(row);) {
     ids.insert(ids.end(), affixes.prefix.begin(), affixes.prefix.end());
