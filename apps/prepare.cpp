@@ -248,14 +248,14 @@ void write_splits(arguments const& args, mpt::data::prepare_options options,
     options.split = args.splits[i];
     options.max_samples = split.max_samples;
     options.inputs.clear();
-    options.late.emplace();
+    options.deferred_inputs.emplace();
     for (auto const& file : files) {
       options.inputs.push_back(set.folder() / file.path);
-      options.late->identities.push_back(
+      options.deferred_inputs->identities.push_back(
           fmt::format("{}, {} bytes, {}", file.path, file.size, file.blob()));
-      options.late->bytes.push_back(file.size);
+      options.deferred_inputs->bytes.push_back(file.size);
     }
-    options.late->get = [&set, listed = &splits[i].second](std::size_t input) {
+    options.deferred_inputs->fetch = [&set, listed = &splits[i].second](std::size_t input) {
       set.get({(*listed)[input]});
     };
     sets.push_back(write_set(args, options, tokenizer));

@@ -103,10 +103,12 @@ mpt::hub::listing hub_dataset::files(mpt::finetune::file_names names) const {
   mpt::hub::listing out;
   in_outline(std::move(names), [&](mpt::finetune::file_names const& outlined) {
     for (auto const& file : mpt::finetune::find_files(outlined)) {
-      auto const path =
-          file.lexically_normal().lexically_relative(outline_->path()).generic_string();
-      if (auto const found = listed.find(path); found != listed.end())
-        out.push_back(*found->second);
+      auto const path = file.lexically_normal()
+                            .lexically_relative(outline_->path().lexically_normal())
+                            .generic_string();
+      auto const found = listed.find(path);
+      parallel::require(found != listed.end(), name_, ": has no file ", mpt::printable(path));
+      out.push_back(*found->second);
     }
   });
   return out;

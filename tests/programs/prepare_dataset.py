@@ -280,6 +280,7 @@ def test_changed_set():
         done = subprocess.run(command("changed", "org/plain", "--splits", "test"), env=hub.environment("home"), text=True,
                               capture_output=True, timeout=120, check=False)
         assert done.returncode == 1 and "holds a data set prepared with other parameters" in done.stderr, done.stderr
+        assert "data/test-00000-of-00001.jsonl" in done.stderr, done.stderr
     finally:
         write(file, old)
 

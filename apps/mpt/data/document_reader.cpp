@@ -116,11 +116,15 @@ std::string text_of_row(std::string_view row, std::string_view file, std::uint64
   return std::move(handler.text);
 }
 
+bool is_parquet(std::filesystem::path const& file) {
+  return lower_case(file.extension().native()) == ".parquet";
+}
+
 document_reader::document_reader(std::filesystem::path const& path, document_options options)
     : options_(std::move(options)),
       stream_(path, compression_of(path.native())),
       buffer_(1U << 18) {
-  if (lower_case(path.extension().native()) == ".parquet") {
+  if (is_parquet(path)) {
     parallel::require(static_cast<bool>(options_.open_parquet), name(), ": ", parquet_advice);
     format_ = text_format::parquet;
     parquet_ = options_.open_parquet(path);

@@ -67,7 +67,7 @@ class batch_reader {
   /// Opens the next input; returns false when there is none.
   [[nodiscard]] bool open_next() {
     if (file_ == options_->inputs.size()) return false;
-    if (options_->late) options_->late->get(file_);
+    if (options_->deferred_inputs) options_->deferred_inputs->fetch(file_);
     reader_ = std::make_unique<document_reader>(options_->inputs[file_], options_->documents);
     std::string row;
     for (document_ = 0; document_ < skipped_documents_; ++document_)
@@ -80,8 +80,8 @@ class batch_reader {
 
  private:
   [[nodiscard]] std::uint64_t size_of(std::size_t input) const {
-    return options_->late ? options_->late->bytes[input]
-                          : std::filesystem::file_size(options_->inputs[input]);
+    return options_->deferred_inputs ? options_->deferred_inputs->bytes[input]
+                                     : std::filesystem::file_size(options_->inputs[input]);
   }
 
   /// Whether the set holds `document`. One of every k documents is held out; the first one differs
@@ -180,6 +180,81 @@ void require_valid(prepare_options const& options) {
                     "' is not the name of a sub-folder");
 }
 
+/// Cuts the ids of documents into samples and writes them. The journal gets each finished shard.
+class sample_writer {
+ public:
+  /// Goes on where the journal ends; keeps `total`, except for its time.
+  sample_writer(prepare_options const& options, mds_writer_options const& layout,
+                std::filesystem::path const& folder, detail::prepare_journal& journal,
+                prepare_progress& total)
+      : options_(&options),
+        journal_(&journal),
+        total_(&total),
+        encoding_(detail::layout_of(layout).encodings[0]),
+        sample_shape_{options.concat.sample_ids},
+        counts_(journal.position().counts),
+        first_document_(counts_.documents),
+        writer_(folder, layout, journal.shards()),
+        concatenated_(options.concat, {counts_.documents, journal.position().offset}) {}
+
+  /// Whether there are as many samples as were asked for.
+  [[nodiscard]] bool is_full() const {
+    return options_->max_samples && total_->samples >= *options_->max_samples;
+  }
+
+  void append(encoded_batch const& batch) {
+    auto const write = [this](std::span<std::int32_t const> ids, token_position begin) {
+      write_sample(ids, begin);
+    };
+    for (std::size_t i = 0; i < batch.ends.size() && !is_full(); ++i) {
+      auto const begin = i == 0 ? 0 : batch.ends[i - 1];
+      document_starts_.push_back({batch.file, batch.documents[i], 0, counts_});
+      counts_.tokens +=
+          concatenated_.append(std::span(batch.ids).subspan(begin, batch.ends[i] - begin), write);
+      counts_.bytes += batch.text_bytes[i];
+      ++counts_.documents;
+    }
+    total_->documents = counts_.documents;
+    total_->bytes = counts_.bytes;
+    total_->tokens = counts_.tokens;
+    total_->shards = writer_.shards().size();
+    total_->input_read = batch.input_read;
+  }
+
+  /// Writes the last shard and the index. Returns the counts for the record.
+  [[nodiscard]] nlohmann::json finish() {
+    total_->shards = writer_.finish().size();
+    return detail::to_json(counts_);
+  }
+
+ private:
+  void write_sample(std::span<std::int32_t const> ids, token_position begin) {
+    if (is_full()) return;
+    for (; first_document_ < begin.document; ++first_document_) document_starts_.pop_front();
+    value_.clear();
+    encoding_.encode_array(value_, ids, sample_shape_);
+    std::string_view const values[] = {value_};
+    if (writer_.write(values)) {
+      auto position = document_starts_.front();
+      position.offset = begin.offset;
+      journal_->append(writer_.shards().back(), position);
+    }
+    ++total_->samples;
+  }
+
+  prepare_options const* options_;
+  detail::prepare_journal* journal_;
+  prepare_progress* total_;
+  mds_encoding encoding_;
+  std::vector<std::uint64_t> sample_shape_;
+  detail::prepare_counts counts_;
+  std::uint64_t first_document_;
+  mds_writer writer_;
+  concatenator concatenated_;
+  std::deque<detail::prepare_position> document_starts_;  // from first_document_ to the last one
+  std::string value_;
+};
+
 }  // namespace
 
 prepare_result prepare(prepare_options const& options,
@@ -189,7 +264,7 @@ prepare_result prepare(prepare_options const& options,
   auto const parameters = detail::prepare_parameters(options);
   mds_writer_options const layout{
       {{"tokens", "ndarray:int32"}}, options.compression, options.hashes, options.size_limit};
-  auto const encoding = detail::layout_of(layout).encodings[0];  // checks the options, too
+  static_cast<void>(detail::layout_of(layout));  // checks the options
   prepare_result result;
   result.folder = options.split.empty() ? options.out_root : options.out_root / options.split;
   std::filesystem::create_directories(result.folder);
@@ -208,35 +283,11 @@ prepare_result prepare(prepare_options const& options,
   else
     journal.create(parameters);
 
-  auto const start = journal.position();
-  detail::prepare_counts counts = start.counts;
   auto& total = result.total;
   for (auto const& shard : journal.shards()) total.samples += shard.samples;
-  mds_writer writer(result.folder, layout, journal.shards());
-  concatenator concatenated(options.concat, {counts.documents, start.offset});
-  std::deque<detail::prepare_position>
-      document_starts;  // from document `first_document` to the last appended one
-  std::uint64_t first_document = counts.documents;
-
-  std::vector<std::uint64_t> const dims{options.concat.sample_ids};
-  std::string value;
-  auto const is_full = [&] { return options.max_samples && total.samples >= *options.max_samples; };
-  auto const emit = [&](std::span<std::int32_t const> ids, token_position begin) {
-    if (is_full()) return;
-    for (; first_document < begin.document; ++first_document) document_starts.pop_front();
-    value.clear();
-    encoding.encode_array(value, ids, dims);
-    std::string_view const values[] = {value};
-    if (writer.write(values)) {
-      auto position = document_starts.front();
-      position.offset = begin.offset;
-      journal.append(writer.shards().back(), position);
-    }
-    ++total.samples;
-  };
-
-  batch_reader reader(options, start);
+  batch_reader reader(options, journal.position());
   total.input_total = reader.input_total;
+  sample_writer samples(options, layout, result.folder, journal, total);
   ordered_workers<batch_reader::batch, encoded_batch> workers(options.workers, [&] {
     return
         [encode = make_encoder()](batch_reader::batch& rows) { return encode_batch(rows, encode); };
@@ -249,32 +300,18 @@ prepare_result prepare(prepare_options const& options,
       else if ((options.max_samples && workers.pending() > 0) || !reader.open_next())
         return;  // what is pending may fill the set, which then needs no further input
   };
-  while (!is_full()) {
+  while (!samples.is_full()) {
     read_ahead();
     if (workers.pending() == 0) break;
-    auto const batch = workers.pop();
-    for (std::size_t i = 0; i < batch.ends.size() && !is_full(); ++i) {
-      auto const begin = i == 0 ? 0 : batch.ends[i - 1];
-      document_starts.push_back({batch.file, batch.documents[i], 0, counts});
-      counts.tokens +=
-          concatenated.append(std::span(batch.ids).subspan(begin, batch.ends[i] - begin), emit);
-      counts.bytes += batch.text_bytes[i];
-      ++counts.documents;
-    }
-    total.documents = counts.documents;
-    total.bytes = counts.bytes;
-    total.tokens = counts.tokens;
-    total.shards = writer.shards().size();
-    total.input_read = batch.input_read;
+    samples.append(workers.pop());
     total.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time).count();
     if (options.progress) options.progress(total);
   }
-  parallel::require(options.may_be_empty || total.samples > 0, "the inputs give ", counts.tokens,
+  parallel::require(options.may_be_empty || total.samples > 0, "the inputs give ", total.tokens,
                     " ids, fewer than one sample of ", options.concat.sample_ids,
                     ": give more text or a smaller concat_tokens");
-  total.shards = writer.finish().size();
-  auto summary = detail::to_json(counts);
+  auto summary = samples.finish();
   summary["parameters"] = parameters;
   summary["samples"] = total.samples;
   summary["shards"] = total.shards;
@@ -291,8 +328,8 @@ namespace mpt::data::detail {
 
 nlohmann::json prepare_parameters(prepare_options const& options) {
   nlohmann::json out{
-      {"inputs",
-       options.late ? nlohmann::json(options.late->identities) : file_identities(options.inputs)},
+      {"inputs", options.deferred_inputs ? nlohmann::json(options.deferred_inputs->identities)
+                                         : file_identities(options.inputs)},
       {"tokenizer", options.tokenizer},
       {"concat_tokens", options.concat.sample_ids},
       {"bos_ids", options.concat.bos},

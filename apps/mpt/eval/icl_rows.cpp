@@ -113,9 +113,13 @@ class row_reader {
 
 std::map<std::string, task_rows> read_task_rows(task_config const& task,
                                                 task_limits const& limits) {
+  auto const require_json_lines = [&](bool is_json_lines) {
+    parallel::require(is_json_lines, task.file.string(),
+                      ": a task is read from JSON lines (.jsonl, .jsonl.gz, .jsonl.zst)");
+  };
+  require_json_lines(!data::is_parquet(task.file));
   data::document_reader file(task.file, {.max_line_bytes = limits.line_bytes});
-  parallel::require(file.format() == data::text_format::json_lines, task.file.string(),
-                    ": a task is read from JSON lines (.jsonl, .jsonl.gz, .jsonl.zst)");
+  require_json_lines(file.format() == data::text_format::json_lines);
   std::map<std::string, task_rows> out;
   std::uint64_t first_with_thought = 0, first_without = 0;
   std::size_t count = 0;

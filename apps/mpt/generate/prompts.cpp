@@ -15,6 +15,8 @@ namespace mpt {
 
 std::vector<file_prompt> read_prompts(std::filesystem::path const& file) {
   std::vector<file_prompt> out;
+  parallel::require(!data::is_parquet(file), file.string(),
+                    ": prompts are read from JSON lines (.jsonl) or from text, a line each");
   data::document_reader reader(file);
   if (reader.format() == data::text_format::json_lines) {
     for (std::string row; reader.next(row);) {

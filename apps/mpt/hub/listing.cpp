@@ -50,10 +50,11 @@ void check(listed_file const& file, std::string_view source) {
 }  // namespace
 
 net::expected_content listed_file::content() const {
-  if (!sha256.empty()) return {size, net::checksum{net::digest_kind::sha256, sha256}};
+  if (!sha256.empty())
+    return {.size = size, .checksum = net::checksum{net::digest_kind::sha256, sha256}};
   auto prefix = parallel::concat("blob ", size);
   prefix += '\0';
-  return {size, net::checksum{net::digest_kind::sha1, git_id, prefix}};
+  return {.size = size, .checksum = net::checksum{net::digest_kind::sha1, git_id, prefix}};
 }
 
 void add_page(listing& files, nlohmann::json const& page, std::string_view source) {

@@ -37,6 +37,9 @@ inline constexpr std::string_view parquet_advice =
     "-c \"import pandas; pandas.read_parquet('IN.parquet').to_json('OUT.jsonl', orient='records', "
     "lines=True)\"";
 
+/// Whether the name of a file ends as those of Parquet files do.
+[[nodiscard]] bool is_parquet(std::filesystem::path const& file);
+
 /// Stores the next text of a file in its argument; returns false when there is none.
 using text_source = std::function<bool(std::string& text)>;
 

@@ -3,8 +3,8 @@
 // One thread reads documents and gives batches of raw rows to workers, which parse and tokenise
 // them; the same thread passes the results in order through ONE concatenator to the writer. So the
 // output has the same bytes for any number of workers. Documents follow the order of `inputs`.
-// Inputs may come late, from another machine: each is got when its turn comes, and none that a set
-// of `max_samples` does not need.
+// Inputs may be deferred, on another machine: each is fetched when its turn comes, and none that a
+// set of `max_samples` does not need.
 //
 // A run may be killed at any moment and repeated (see prepare_journal.hpp): it continues after the
 // last finished shard and ends with the same bytes. Of the input before that point only the current
@@ -51,15 +51,15 @@ struct prepare_progress {
 enum class document_part { all, held_out, rest };
 
 /// What is known of input files that are not here before their turn comes.
-struct late_inputs {
+struct deferred_files {
   std::vector<std::string> identities{};  ///< of each input, by name and content, for the record
   std::vector<std::uint64_t> bytes{};     ///< size of each input
-  std::function<void(std::size_t input)> get{};  ///< called before an input is opened
+  std::function<void(std::size_t input)> fetch{};  ///< called before an input is opened
 };
 
 struct prepare_options {
   std::vector<std::filesystem::path> inputs{};
-  std::optional<late_inputs> late{};  ///< nothing: all inputs are here
+  std::optional<deferred_files> deferred_inputs{};  ///< nothing: all inputs are here
   std::filesystem::path out_root{};
   std::string split{};      ///< sub-folder of out_root; empty: out_root itself holds index.json
   std::string tokenizer{};  ///< identity of the tokenizer (a digest, a name), compared on a restart

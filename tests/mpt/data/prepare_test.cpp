@@ -200,10 +200,10 @@ TEST_CASE("prepare: max_samples ends the set, and inputs after the last needed o
   mpt::data::token_dataset const whole(folder / "out", {.sequence_length = 16});
   std::vector<std::size_t> got;
   std::vector<std::filesystem::path> const sources = options.inputs;
-  options.late = {.identities = {"a", "b", "c"}, .bytes = {900, 500, 500}};
+  options.deferred_inputs = {.identities = {"a", "b", "c"}, .bytes = {900, 500, 500}};
   for (std::size_t i = 0; i < 3; ++i)
     options.inputs[i] = folder / ("late/" + sources[i].filename().native());
-  options.late->get = [&](std::size_t input) {
+  options.deferred_inputs->fetch = [&](std::size_t input) {
     got.push_back(input);
     data_test::put_file(options.inputs[input], data_test::get_file(sources[input]));
   };
@@ -239,17 +239,17 @@ TEST_CASE("prepare: an input that does not come leaves a set that a later run co
   auto options = options_in(folder.path());
   options.max_samples = run(options).total.samples - 1;
   std::vector<std::size_t> got;
-  options.late = {.identities = {"a", "b", "c"}, .bytes = {900, 500, 500}};
-  options.late->get = [&](std::size_t input) { got.push_back(input); };
+  options.deferred_inputs = {.identities = {"a", "b", "c"}, .bytes = {900, 500, 500}};
+  options.deferred_inputs->fetch = [&](std::size_t input) { got.push_back(input); };
   auto const expected = expected_for(options, folder / "expected");
   options.out_root = folder / "stopped";
-  options.late->get = [&](std::size_t input) {
+  options.deferred_inputs->fetch = [&](std::size_t input) {
     if (input == 2) throw stop{};
   };
   CHECK_THROWS_AS((void)run(options), stop);
   CHECK_FALSE(std::filesystem::exists(options.out_root / "index.json"));
   got.clear();
-  options.late->get = [&](std::size_t input) { got.push_back(input); };
+  options.deferred_inputs->fetch = [&](std::size_t input) { got.push_back(input); };
   CHECK(run(options).status == prepare_status::resumed);
   CHECK(get_folder(options.out_root) == expected);
   CHECK(got == std::vector<std::size_t>{1, 2});

@@ -69,6 +69,8 @@ TEST_CASE("read_prompts: errors name the line and the problem") {
         "k.jsonl:1: expected an object with \"prompt\", a string");
   CHECK(error("t.jsonl", "{\"prompt\": 5}") ==
         "t.jsonl:1: expected an object with \"prompt\", a string");
+  CHECK(error("p.parquet", "PAR1") ==
+        "p.parquet: prompts are read from JSON lines (.jsonl) or from text, a line each");
 }
 
 }  // namespace prompts_test
