@@ -207,6 +207,30 @@ def test_killed(server, address, bytes_of_shard):
     print(f"killed and resumed from batch {min(found)}: the losses of the uninterrupted run")
 
 
+def test_taken_over(server, address, bytes_of_shard):
+    """Two runs on one cache: one dies while it downloads a shard, the other goes on with its part."""
+    server.reset({"path": "shard.00002", "kind": "slow", "bytes_per_second": 80, "times": 1})
+    clean("cache")
+    settings = [*remote_settings("cache", address, 50 * bytes_of_shard), "max_duration=40ba", "train_loader.dataset.shuffle=false"]
+    first = subprocess.Popen(command(*settings), cwd=WORK, env=environment(), stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+    part = WORK / "cache/.streaming/2.part.incomplete"
+    until = time.time() + 120
+    while not (part.exists() and part.stat().st_size > 50) and time.time() < until:
+        time.sleep(0.01)
+    other = subprocess.Popen(command(*settings, "metrics_file=other.jsonl"), cwd=WORK, env=environment(),
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(1)  # for the other to begin to wait
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert other.wait(timeout=200) == 0
+    train("train_loader.dataset.local=root/set", *settings[3:], "metrics_file=local-short.jsonl")
+    same_losses("other.jsonl", losses("local-short.jsonl"))
+    ranges = [r["range"] for r in server.requests("shard.00002")]
+    assert len(ranges) == 2 and ranges[0] is None and ranges[1].startswith("bytes="), ranges
+    print(f"a downloader that was killed: another run went on with {ranges[1]} and had the losses of the local set")
+
+
 def test_faults(server, address, bytes_of_shard):
     """What a server does wrong for a while changes nothing; what it does wrong for ever ends the run in one sentence."""
     port = server.ports[1]
@@ -302,6 +326,7 @@ def main():
     address = f"http://127.0.0.1:{server.ports[1]}/datasets/org/set"
     test_two_thousand_shards(server, address, bytes_of_shard)
     test_killed(server, address, bytes_of_shard)
+    test_taken_over(server, address, bytes_of_shard)
     test_faults(server, address, bytes_of_shard)
     server.process.terminate()
     test_store(bytes_of_shard)
