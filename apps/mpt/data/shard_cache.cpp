@@ -143,7 +143,7 @@ void shard_cache::open(set_state& set) {
     std::error_code absent;
     for (fs::directory_iterator entry(folder, absent); !absent && entry != fs::directory_iterator();
          entry.increment(absent))
-      parallel::require(entry->path().filename() == work_name, folder.native(),
+      parallel::require(entry->path().filename() == work_name || is_cache(folder), folder.native(),
                         ": holds files already, and the shards of ", address,
                         " would be put and removed beside them; name an empty folder, or one that "
                         "does not exist, as local");

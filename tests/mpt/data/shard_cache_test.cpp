@@ -16,6 +16,7 @@
 
 #include <mpt/data/batch_loader.hpp>
 #include <mpt/data/mds_writer.hpp>
+#include <mpt/train/data/training_data.hpp>
 
 #include "scratch.hpp"
 
@@ -464,6 +465,10 @@ TEST_CASE("shard cache: an evaluation, in order, needs the shards that lie in a 
   CHECK(ids_of(remote(9, "local")) == expected);
   CHECK(contains(message_of([&] { static_cast<void>(ids_of(remote(8, "other"))); }),
                  "from up to 9 shards at once"));
+  CHECK(
+      contains(message_of([&] { mpt::evaluation_batches::require_room(remote(8, "third"), 2, 2); }),
+               "from up to 9 shards at once"));
+  mpt::evaluation_batches::require_room(remote(9, "fourth"), 2, 2);
 }
 
 }  // namespace shard_cache_test
