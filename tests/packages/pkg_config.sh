@@ -27,14 +27,16 @@ for file in "$(dirname "$(find "$out/moved" -name parallellm.pc)")"/parallellm-*
   fi
   "$compiler" -std=c++20 "$out/empty.cpp" -o "$out/empty" -Wl,--no-as-needed "${flags[@]}" || fail "$name: ${flags[*]} does not link"
 done
-# Folders that are given by absolute paths, with a prefix elsewhere.
-for folders in "lib $out/headers" "$out/lib include" "$out/lib $out/headers"; do
+# Folders that are given by absolute paths, with a prefix elsewhere; CMake wants none of them inside the source's folder.
+absolute=$(mktemp -d)
+trap 'rm -rf "$absolute"' EXIT
+for folders in "lib $absolute/headers" "$absolute/lib include" "$absolute/lib $absolute/headers"; do
   read -r lib headers <<< "$folders"
-  rm -rf "${out:?}"/{lib,headers,prefix}
-  { cmake -S "$source" -B "$out/build" -DPARALLELLM_APPS=OFF -DPARALLELLM_TESTS=OFF -DPARALLELLM_BENCH=OFF -DCMAKE_CXX_COMPILER="$compiler" \
-    -DCMAKE_INSTALL_PREFIX="$out/prefix" -DCMAKE_INSTALL_LIBDIR="$lib" -DCMAKE_INSTALL_INCLUDEDIR="$headers" &&
-    cmake --install "$out/build" --component development; } > "$out/absolute.log" 2>&1 || { tail "$out/absolute.log"; fail "no installation into $folders"; }
-  PKG_CONFIG_LIBDIR=$(dirname "$(find "$out/prefix" "$out/lib" -name parallellm.pc 2> /dev/null)")
+  rm -rf "${absolute:?}"/*
+  { cmake -S "$source" -B "$absolute/build" -DPARALLELLM_APPS=OFF -DPARALLELLM_TESTS=OFF -DPARALLELLM_BENCH=OFF -DCMAKE_CXX_COMPILER="$compiler" \
+    -DCMAKE_INSTALL_PREFIX="$absolute/prefix" -DCMAKE_INSTALL_LIBDIR="$lib" -DCMAKE_INSTALL_INCLUDEDIR="$headers" &&
+    cmake --install "$absolute/build" --component development; } > "$out/absolute.log" 2>&1 || { tail "$out/absolute.log"; fail "no installation into $folders"; }
+  PKG_CONFIG_LIBDIR=$(dirname "$(find "$absolute/prefix" "$absolute/lib" -name parallellm.pc 2> /dev/null)")
   read -ra flags < <(pkg-config --cflags parallellm)
   "$compiler" -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror "$source/tests/consumer/parallel/main.cpp" "${flags[@]}" ||
     fail "an installation into $folders is not found by ${flags[*]}"

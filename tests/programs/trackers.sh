@@ -145,7 +145,7 @@ echo "an answer that is lost, a run that fails, a full disk: said once"
 serve killed.json --token s3cret-token
 longer=(small.yaml save_folder=killed metrics_file=killed.jsonl max_duration=300ba save_interval=20ba autoresume=true)
 "$programs/pretrain" "${longer[@]}" "$(mlflow)" > log 2>&1 & run=$!
-until [[ -e killed/latest ]]; do sleep 0.02; kill -0 $run || { cat log >&2; fail "the run ended"; }; done
+until [[ -e killed/latest && -e killed.json && $(runs killed.json) == RUNNING ]]; do sleep 0.02; kill -0 $run || { cat log >&2; fail "the run ended"; }; done
 kill -STOP $run
 ! timeout 100 "$programs/track" killed/trackers/*.jsonl > out 2>&1 || fail "track sends the journal of a run that goes on"
 says 'another program sends these metrics; wait for it' out
