@@ -120,6 +120,7 @@ void fetch_set(mpt::finetuning_config& set) {
   if (!is_offered({mpt::hub::repository_kind::dataset, set.name})) return;
   hub_dataset found = by_name(set.name, [&] { return hub_dataset(set.name); });
   mpt::finetune::file_names names{.name = found.folder().native(),
+                                  .subset = set.subset,
                                   .split = set.split,
                                   .data_dir = set.data_dir,
                                   .data_files = set.data_files};

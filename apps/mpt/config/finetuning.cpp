@@ -100,6 +100,7 @@ finetuning_config read_finetuning(config_reader& data) {
   finetuning_config out;
   out.name = out.set = data.get<std::string>("hf_name", "");
   auto kwargs = data.section("hf_kwargs");
+  out.subset = kwargs.get<std::string>("name", "");
   out.data_dir = kwargs.get<std::string>("data_dir", "");
   out.data_files = read_data_files(kwargs);
   kwargs.accept_without_effect("trust_remote_code", "no code of a data set is run");

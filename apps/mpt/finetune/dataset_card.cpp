@@ -105,8 +105,9 @@ std::optional<card_config> read_dataset_card(std::filesystem::path const& folder
   parallel::require(subset.empty(), file.native(), ": has no subset \"", subset, "\"; it has ",
                     names);
   parallel::fail(file.native(), ": has the configurations ", names,
-                 ", none of which is the default; name the files of one with "
-                 "hf_kwargs.data_files, or one for prepare with --data_subset");
+                 ", none of which is the default; name one with "
+                 "hf_kwargs.name (for prepare: --data_subset), or its files with "
+                 "hf_kwargs.data_files");
 }
 
 }  // namespace mpt::finetune

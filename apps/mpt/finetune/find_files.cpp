@@ -141,6 +141,11 @@ std::vector<std::filesystem::path> find_files(file_names const& names) {
                     "their own");
   bool const is_format = names.name == "json" || names.name == "csv" || names.name == "parquet";
   bool const is_folder = fs::is_directory(names.name, failure);
+  bool const has_configurations =
+      is_folder && !is_format && names.data_dir.empty() && names.data_files.empty();
+  parallel::require(names.subset.empty() || has_configurations, "hf_kwargs.name \"", names.subset,
+                    "\" is a configuration of the README.md of a set; leave it out where data_dir, "
+                    "data_files or a format says which files are read");
   if (!names.data_files.empty()) {
     auto const base =
         is_folder && !is_format ? fs::path(names.name) / names.data_dir : fs::path(names.data_dir);
@@ -155,7 +160,7 @@ std::vector<std::filesystem::path> find_files(file_names const& names) {
       for (auto& file : matching_files(base, pattern)) files.push_back(std::move(file));
     return files;
   }
-  if (is_folder && !is_format && names.data_dir.empty())
+  if (has_configurations)
     if (auto const card = card_of(names)) return files_of_card(names.name, *card, names.split);
   if (is_folder && !is_format)
     return split_files(fs::path(names.name) / names.data_dir, names.split);

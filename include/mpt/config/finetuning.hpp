@@ -33,6 +33,7 @@ struct packing_config {
 struct finetuning_config {
   std::string name{};      ///< hf_name: a folder, a file, or a file type; "" for an MDS set
   std::string set{};       ///< hf_name as it is written; `name` may be its mirror
+  std::string subset{};    ///< hf_kwargs.name, a configuration of the set, or ""
   std::string data_dir{};  ///< hf_kwargs.data_dir, or ""
   /// hf_kwargs.data_files by split; the split "" stands for any
   std::map<std::string, std::vector<std::string>> data_files{};

@@ -21,7 +21,7 @@ namespace mpt::finetune {
 /// The keys of a loader that name files.
 struct file_names {
   std::string name;        ///< hf_name
-  std::string subset{};    ///< the configuration of a folder's README.md; "": the default one
+  std::string subset{};    ///< hf_kwargs.name: a configuration of README.md; "": the default one
   std::string split{};     ///< Hugging Face's name of the split: train, test, ...
   std::string data_dir{};  ///< hf_kwargs.data_dir: a folder below `name`, or in place of a format
   std::map<std::string, std::vector<std::string>>

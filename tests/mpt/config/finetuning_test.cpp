@@ -31,12 +31,13 @@ TEST_CASE("finetuning data: a named set has LLM Foundry's defaults") {
 
 TEST_CASE("finetuning data: files, columns, targets and packing are read") {
   auto const loader = read(
-      "hf_name: json, split: train, hf_kwargs: {data_dir: d, data_files: [a, b]}, "
+      "hf_name: json, split: train, hf_kwargs: {name: c, data_dir: d, data_files: [a, b]}, "
       "preprocessing_fn: {prompt: question, response: answer}, target_prompts: all, "
       "target_responses: all, packing_ratio: 2.5, max_leftover_bins_to_keep: 3, shuffle: true, "
       "decoder_only_format: true, allow_pad_trimming: false, safe_load: true");
   auto const& f = *loader.finetuning;
   CHECK(f.name == "json");
+  CHECK(f.subset == "c");
   CHECK(f.data_dir == "d");
   CHECK(f.data_files.at("") == std::vector<std::string>{"a", "b"});
   CHECK(f.split == "train");

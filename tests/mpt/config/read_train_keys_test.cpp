@@ -630,6 +630,7 @@ std::vector<row> rows_of_data() {
       {changes, "train_loader.dataset.hf_name=e.jsonl", "", examples},
       {changes, "train_loader.dataset.hf_kwargs.data_dir=d", "", examples},
       {changes, "train_loader.dataset.hf_kwargs.data_files=d", "", examples},
+      {changes, "train_loader.dataset.hf_kwargs.name=d", "", examples},
       {listed, "train_loader.dataset.hf_kwargs.trust_remote_code=true", "no code", examples},
       {changes, "train_loader.dataset.preprocessing_fn={prompt: a, response: b}", "", examples},
       {changes, "train_loader.dataset.preprocessing_fn.prompt=c", "",

@@ -82,8 +82,8 @@ TEST_CASE("dataset card: a header without usable files is an error with advice")
   CHECK(tree(card("- config_name: one\n  data_files: a.jsonl\n- config_name: two\n  data_files: "
                   "b.jsonl\n"))
             .error() ==
-        "README.md: has the configurations one, two, none of which is the default; name the files "
-        "of one with hf_kwargs.data_files, or one for prepare with --data_subset");
+        "README.md: has the configurations one, two, none of which is the default; name one "
+        "with hf_kwargs.name (for prepare: --data_subset), or its files with hf_kwargs.data_files");
   CHECK(tree(card("- config_name: x\n  data_files: no.jsonl\n")).error() ==
         "no.jsonl: not a file; README.md names it");
   CHECK(tree(card("- config_name: x\n  data_files: no*.jsonl\n")).error() ==

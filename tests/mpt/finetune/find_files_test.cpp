@@ -52,6 +52,13 @@ TEST_CASE("find_files: a folder, a file, or a format with a folder or files name
         names{"test.jsonl", "sub/b1.csv", "sub/b2.csv"});
   CHECK(tree_files({.name = set_folder, .split = "mine", .data_files = {{"mine", {"**2.csv"}}}}) ==
         names{"sub/b2.csv"});
+  auto const refusal =
+      "hf_kwargs.name \"en\" is a configuration of the README.md of a set; leave it out where "
+      "data_dir, data_files or a format says which files are read";
+  CHECK(tree_files.error(
+            {.name = "json", .subset = "en", .split = "train", .data_dir = set_folder}) == refusal);
+  CHECK(tree_files.error(
+            {.name = set_folder, .subset = "en", .split = "train", .data_dir = "sub"}) == refusal);
 }
 
 TEST_CASE("find_files: a single file belongs to the split in its name, else to train") {

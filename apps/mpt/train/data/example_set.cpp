@@ -45,6 +45,7 @@ namespace {
           printable(config.name), "' is an MDS set (it has an index.json); name it by ", key,
           ".dataset.local");
   finetune::file_names names{.name = config.name,
+                             .subset = config.subset,
                              .split = config.split,
                              .data_dir = config.data_dir,
                              .data_files = config.data_files};
