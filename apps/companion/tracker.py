@@ -133,11 +133,11 @@ def stored_records(run):
     try:
         from trackio.sqlite_storage import SQLiteStorage
         rows = SQLiteStorage.get_logs(run.project, run.name, run_id=run.id)
+        return {record_key(row["step"], {name: value for name, value in row.items() if name not in ("step", "timestamp")})
+                for row in rows}
     except Exception as problem:  # no part of trackio's interface, so another version may lack it
         print(f"records are repeated: {type(problem).__name__}: {problem}", file=sys.stderr)
         return set()
-    return {record_key(row.pop("step"), {name: value for name, value in row.items() if name != "timestamp"})
-            for row in rows}
 
 
 class Run:

@@ -26,7 +26,7 @@ using mpt::config_node;
 
 /// What get() finds by a name of the hub. Its error says that there is no such folder either.
 template <class Get>
-[[nodiscard]] auto by_name(std::string const& name, Get const& get) {
+[[nodiscard]] auto with_name_in_errors(std::string const& name, Get const& get) {
   try {
     return get();
   } catch (parallel::storage_error const&) {
@@ -37,7 +37,7 @@ template <class Get>
 }
 
 [[nodiscard]] mpt::hub::snapshot fetch_named(mpt::hub::wanted_repository const& wanted) {
-  return by_name(wanted.repository.name, [&] { return fetch_aloud(wanted); });
+  return with_name_in_errors(wanted.repository.name, [&] { return fetch_aloud(wanted); });
 }
 
 [[nodiscard]] mpt::hub::wanted_repository model_named(std::string const& name,
@@ -118,7 +118,7 @@ void replace_evaluated_names(config_node& root, config_node& model) {
 /// Gets the files of one loader's split and names their folder in its place.
 void fetch_set(mpt::finetuning_config& set) {
   if (!is_offered({mpt::hub::repository_kind::dataset, set.name})) return;
-  hub_dataset found = by_name(set.name, [&] { return hub_dataset(set.name); });
+  hub_dataset found = with_name_in_errors(set.name, [&] { return hub_dataset(set.name); });
   mpt::finetune::file_names names{.name = found.folder().native(),
                                   .subset = set.subset,
                                   .split = set.split,

@@ -12,10 +12,16 @@
 #include <system_error>
 #include <vector>
 
+#include <nlohmann/json.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
 namespace apps {
+
+/// The text of a document. Text in it that is no UTF-8 is replaced.
+[[nodiscard]] inline std::string text_of_document(nlohmann::ordered_json const& document) {
+  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
 
 /// Throws unless `file` can be written: the file, or its folder, exists and may be written, and the
 /// file is neither one of the program's `inputs` nor in a folder that holds a model or a data set.

@@ -1,8 +1,10 @@
 // The results of a run as JSON, and in its save_folder the file summary.json that holds them.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -13,6 +15,8 @@
 #include <mpt/train/setup/run_plan.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/core/file.hpp>
+
+#include "support/report_file.hpp"
 
 namespace apps {
 
@@ -84,14 +88,22 @@ namespace apps {
   return record;
 }
 
-/// Writes the results of a run, as json_of_run gives them, into its save_folder.
-inline void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
-                          nlohmann::ordered_json const& record) {
-  if (config.checkpoint.save_folder.empty()) return;
+/// Writes the results of a run, as json_of_run gives them, into its save_folder, and returns them.
+/// Where the run was complete already, what it wrote itself is kept, and returned.
+inline nlohmann::ordered_json write_summary(mpt::train_config const& config,
+                                            mpt::run_summary const& s,
+                                            nlohmann::ordered_json const& record) {
+  if (config.checkpoint.save_folder.empty()) return record;
   auto const file = std::filesystem::path(config.checkpoint.save_folder) / "summary.json";
-  if (s.seconds == 0 && std::filesystem::exists(file)) return;  // keep what the run itself said
+  if (s.seconds == 0 && std::filesystem::exists(file)) {
+    constexpr std::uint64_t max_bytes = std::uint64_t{1} << 24;
+    auto written =
+        nlohmann::ordered_json::parse(parallel::read_text_file(file, max_bytes), nullptr, false);
+    return written.is_discarded() ? record : written;
+  }
   std::filesystem::create_directories(file.parent_path());
-  parallel::replace_text_file(file, record.dump(2) + "\n");
+  parallel::replace_text_file(file, text_of_document(record));
+  return record;
 }
 
 }  // namespace apps

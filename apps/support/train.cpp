@@ -347,8 +347,7 @@ void train(mpt::train_config const& config, apps::results_file const& json,
   auto results =
       apps::json_of_run(config, summary, plan, comm.size(), device_name, row, parts.packing_ratio);
   if (network) results["network"] = mpt::json_of(*network);
-  apps::write_summary(config, summary, results);
-  json.write(results);
+  json.write(apps::write_summary(config, summary, results));
   if (json.is_printed_alone())
     say_how_to_resume(config, summary);
   else

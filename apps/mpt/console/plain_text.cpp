@@ -11,8 +11,10 @@ namespace {
 
 bool is_obeyed(char32_t c) {
   bool const is_control = (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0);
-  bool const turns_direction = (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
-  return is_control || turns_direction;
+  bool const ends_line = c == 0x2028 || c == 0x2029;
+  bool const turns_direction = c == 0x61c || c == 0x200e || c == 0x200f ||
+                               (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+  return is_control || ends_line || turns_direction;
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include <mpt/data/shard_cache.hpp>
+
 namespace mpt::data {
 
 parallel::matrix_view<std::int32_t const> token_batch::view() const {
@@ -140,7 +142,8 @@ void batch_loader::read_ahead(std::stop_token const& stop) {
       auto batch = load(reading_, stop);
       reading_ = advanced(reading_, batch.global_rows);
       std::unique_lock lock(mutex_);
-      if (ready_.size() >= options_.prefetch)
+      auto const cache = streams_.remote_cache();
+      if (cache != nullptr && cache->has_limit() && ready_.size() >= options_.prefetch)
         streams_.close_others({});  // others may need the room
       if (!changed_.wait(lock, stop, [&] { return ready_.size() < options_.prefetch; })) return;
       ready_.push_back(std::move(batch));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <mpt/data/hash.hpp>
+#include <mpt/data/shard_cache.hpp>
 
 namespace mpt::data {
 

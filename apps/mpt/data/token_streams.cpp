@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include <mpt/data/shard_cache.hpp>
+
 namespace mpt::data {
 namespace {
 

@@ -44,7 +44,7 @@ std::string lowest_text(std::optional<batch_value> const& lowest) {
 }
 
 /// A text of the evaluation set that stands for all; of a run with several sets it names the set.
-std::string of_set(run_facts const& facts, std::string const& text) {
+std::string with_set_label(run_facts const& facts, std::string const& text) {
   if (facts.evaluations.size() < 2) return text;
   return text + (text.empty() ? "on " : ", on ") + facts.evaluation.label;
 }
@@ -54,10 +54,10 @@ std::string cards_of(shown_run const& run) {
   std::string out = "<dl class=\"cards\">\n";
   if (auto const& loss = f.evaluation.loss)
     out += card("Evaluation loss", loss_text(loss->value),
-                of_set(f, lowest_text(f.evaluation.lowest_loss)));
+                with_set_label(f, lowest_text(f.evaluation.lowest_loss)));
   if (f.loss) out += card("Training loss", loss_text(f.loss->value), lowest_text(f.lowest_loss));
   if (auto const accuracy = f.evaluation.accuracy)
-    out += card("Accuracy", share_text(*accuracy), of_set(f, "of tokens"));
+    out += card("Accuracy", share_text(*accuracy), with_set_label(f, "of tokens"));
   if (f.tokens)
     out += card("Tokens", console::count(*f.tokens),
                 f.batches ? console::grouped(*f.batches) + " batches" : "");

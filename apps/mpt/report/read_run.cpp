@@ -127,8 +127,10 @@ std::string add_memory(run_record& run, nlohmann::ordered_json const& record) {
   if (run.memory_by_rank.size() < ranks->size()) run.memory_by_rank.resize(ranks->size());
   for (std::size_t rank = 0; rank < ranks->size(); ++rank) {
     auto& points = run.memory_by_rank[rank];
+    // a program that resumes measures anew, and one that finds the run complete trains nothing
+    double const before = points.empty() ? 0.0 : points.values.back();
     points.remove_from(batch);
-    points.add(batch, (*ranks)[rank].get<double>());
+    points.add(batch, std::max(before, (*ranks)[rank].get<double>()));
   }
   return "";
 }

@@ -23,8 +23,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include <mpt/data/cached_set.hpp>
 #include <mpt/data/mds_shard_file.hpp>
-#include <mpt/data/shard_cache.hpp>
 
 namespace mpt::data {
 

@@ -35,6 +35,7 @@
 #include <vector>
 
 #include <mpt/data/byte_lock.hpp>
+#include <mpt/data/cached_set.hpp>
 #include <mpt/data/mds_index.hpp>
 #include <mpt/net/download.hpp>
 #include <mpt/net/remote_folder.hpp>
@@ -47,13 +48,6 @@ struct remote_set {
   std::filesystem::path folder;
   net::retry_policy retries{};
   std::chrono::milliseconds idle_timeout{60'000};  ///< of a connection over which no byte comes
-};
-
-/// A shard of one of a cache's sets, by their numbers.
-struct shard_location {
-  std::size_t set;
-  std::size_t shard;
-  friend auto operator<=>(shard_location const&, shard_location const&) = default;
 };
 
 struct shard_cache_options {
@@ -83,6 +77,9 @@ class shard_cache {
 
   /// Whether `folder` has been made by a cache.
   [[nodiscard]] static bool is_cache(std::filesystem::path const& folder);
+
+  /// Whether shards are removed when there are too many.
+  [[nodiscard]] bool has_limit() const { return options_.limit.has_value(); }
 
   /// Number of sets.
   [[nodiscard]] std::size_t size() const { return sets_.size(); }
@@ -180,12 +177,6 @@ class shard_cache {
   std::uint64_t expected_version_ = 0;
   std::stop_source stop_;
   std::jthread downloader_;  // last member: it stops before the members that it uses are destroyed
-};
-
-/// A set in a cache; without a cache: a set that is not remote.
-struct cached_set {
-  std::shared_ptr<shard_cache> cache{};
-  std::size_t set = 0;
 };
 
 }  // namespace mpt::data
