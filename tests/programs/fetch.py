@@ -14,6 +14,7 @@ import time
 
 sys.dont_write_bytecode = True
 from hub_stand_in import Hub, write  # noqa: E402
+from local_server import run_tests  # noqa: E402
 
 PROGRAMS, WORK = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 PYTHON = sys.argv[3] if len(sys.argv) > 3 else sys.executable
@@ -282,12 +283,7 @@ if __name__ == "__main__":
     WORK.mkdir(parents=True)
     hub = Hub(WORK)
     fill(hub.root)
-    wanted = os.environ.get("ONLY", "")
     try:
-        for name, test in list(globals().items()):
-            if name.startswith("test_") and wanted in name:
-                started = time.monotonic()
-                test()
-                print(f"{name} {time.monotonic() - started:.1f} s", flush=True)
+        run_tests(globals())
     finally:
         hub.process.terminate()

@@ -14,13 +14,14 @@ A repository whose name holds "private" asks for the token hf_right; "gated" ref
 import hashlib
 import http.server
 import json
-import os
 import pathlib
 import re
 import sys
 import threading
 import time
 import urllib.parse
+
+from local_server import QuietServer, serve_for_parent
 
 ROOT, STATE = (pathlib.Path(p) for p in sys.argv[1:3])
 LARGE = (".bin", ".safetensors", ".parquet", ".gz", ".mds", ".zstd")
@@ -229,26 +230,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
                                         ("X-Linked-Size", str(size)), ("ETag", f'"{sha1}"')])
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request, client_address):
-        """A client that goes away is none of the tests' errors."""
-
-
 def main():
     servers = []
     for name in ("hub", "files"):
-        server = Server(("127.0.0.1", 0), Handler)
+        server = QuietServer(("127.0.0.1", 0), Handler)
         server.name = name
         ports[name] = server.server_address[1]
         servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-    (STATE / "ports.tmp").write_text(f"{ports['hub']} {ports['files']}\n")
-    os.rename(STATE / "ports.tmp", STATE / "ports")
-    parent = os.getppid()
-    while os.getppid() == parent:  # ends with the test
-        time.sleep(0.2)
+    serve_for_parent(servers, STATE / "ports")
 
 
 if __name__ == "__main__":

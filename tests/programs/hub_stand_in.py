@@ -1,10 +1,9 @@
 """The stand-in of the Hugging Face Hub (hub_server.py) as tests of the programs use it."""
-import json
 import os
 import pathlib
-import subprocess
 import sys
-import time
+
+from local_server import StandIn
 
 
 def write(path, data):
@@ -12,26 +11,17 @@ def write(path, data):
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
 
 
-class Hub:
+class Hub(StandIn):
     """The server, whose repositories are in WORK/root, with what it was asked for."""
 
     def __init__(self, work):
-        self.work, self.root, self.state = work, work / "root", work / "state"
-        self.state.mkdir(parents=True)
-        self.process = subprocess.Popen([sys.executable, pathlib.Path(__file__).parent / "hub_server.py", self.root, self.state])
-        while not (self.state / "ports").exists():
-            assert self.process.poll() is None, "the stand-in server ended"
-            time.sleep(0.02)
-        self.port, self.files_port = (self.state / "ports").read_text().split()
-
-    def reset(self, *faults):
-        (self.state / "requests").unlink(missing_ok=True)
-        (self.state / "faults.json").write_text(json.dumps(faults))
+        self.work, self.root = work, work / "root"
+        script = pathlib.Path(__file__).parent / "hub_server.py"
+        super().__init__([sys.executable, script, self.root, work / "state"], work / "state")
+        self.port, self.files_port = self.ports
 
     def requests(self, server=None, path=""):
-        file = self.state / "requests"
-        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        return [r for r in lines if (server is None or r["server"] == server) and path in r["path"]]
+        return [r for r in super().requests(path) if server is None or r["server"] == server]
 
     def environment(self, home, **more):
         """A program's environment, with the hub's cache in WORK/home."""

@@ -10,7 +10,6 @@ first N runs are created without an answer with --lose-creations.
 """
 
 import argparse
-import http.server
 import json
 import os
 import posixpath
@@ -18,6 +17,8 @@ import re
 import threading
 import time
 import urllib.parse
+
+from local_server import JsonHandler, QuietServer
 
 FILTER = re.compile(r"^tags\.(\w+) = '([^']*)'$")
 NAME = re.compile(r"^[/\w.\- ]*$", re.ASCII)
@@ -133,20 +134,7 @@ class Store:
 
 
 def handler(store, options):
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_):
-            pass
-
-        def reply(self, status, answer):
-            body = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
+    class Handler(JsonHandler):
         def serve(self):
             length = int(self.headers.get("Content-Length") or 0)
             data = self.rfile.read(length)
@@ -200,8 +188,7 @@ def main():
     parser.add_argument("--lose-creations", type=int, default=0)
     options = parser.parse_args()
     store = Store(options.file)
-    http.server.ThreadingHTTPServer.allow_reuse_address = True
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", options.port), handler(store, options))
+    server = QuietServer(("127.0.0.1", options.port), handler(store, options))
     print("ready", server.server_address[1], flush=True)
     server.serve_forever()
 

@@ -6,7 +6,6 @@ needs no other library. PYTHON is an interpreter with pyarrow, which writes Parq
 where prepare was built without Parquet. WORK is emptied."""
 import gzip
 import json
-import os
 import pathlib
 import shutil
 import signal
@@ -17,6 +16,7 @@ import time
 
 sys.dont_write_bytecode = True
 from hub_stand_in import Hub, write  # noqa: E402
+from local_server import run_tests  # noqa: E402
 
 PROGRAMS, WORK = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 PYTHON = sys.argv[3] if len(sys.argv) > 3 else sys.executable
@@ -330,12 +330,7 @@ if __name__ == "__main__":
     make_tokenizer()
     hub = Hub(WORK)
     fill(hub.root)
-    wanted = os.environ.get("ONLY", "")
     try:
-        for name, test in list(globals().items()):
-            if name.startswith("test_") and wanted in name:
-                started = time.monotonic()
-                test()
-                print(f"{name} {time.monotonic() - started:.1f} s", flush=True)
+        run_tests(globals())
     finally:
         hub.process.terminate()

@@ -3,18 +3,19 @@
 
 Requests must be signed (Amazon's signature version 4) by the key AKIATEST with the secret SECRET for region eu-central-1; what
 the signature should be is computed here, from Amazon's description. Buckets whose name begins with "public" need no signature.
-Ranges are answered. STATE/port is written when it listens, STATE/requests has a line of JSON for each request."""
+Ranges are answered. STATE/ports is written when it listens, STATE/requests has a line of JSON for each request."""
 import hashlib
 import hmac
 import http.server
 import json
-import os
 import pathlib
 import re
 import sys
 import threading
 import time
 import urllib.parse
+
+from local_server import QuietServer, serve_for_parent
 
 ROOT, STATE = (pathlib.Path(p) for p in sys.argv[1:3])
 KEY, SECRET, REGION = "AKIATEST", "wJalr/XUtn+FEMI", "eu-central-1"
@@ -89,21 +90,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.reply(200, data, [("ETag", f'"{hashlib.md5(data).hexdigest()}"')])
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request, client_address):
-        """A client that goes away is none of the tests' errors."""
-
-
 def main():
-    server = Server((sys.argv[3] if len(sys.argv) > 3 else "127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    (STATE / "port.tmp").write_text(f"{server.server_address[1]}\n")
-    os.rename(STATE / "port.tmp", STATE / "port")
-    parent = os.getppid()
-    while os.getppid() == parent:  # ends with the test
-        time.sleep(0.2)
+    address = sys.argv[3] if len(sys.argv) > 3 else "127.0.0.1"
+    serve_for_parent([QuietServer((address, 0), Handler)], STATE / "ports")
 
 
 if __name__ == "__main__":

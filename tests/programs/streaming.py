@@ -16,6 +16,7 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
+from local_server import StandIn  # noqa: E402
 from mds_set import write_set  # noqa: E402
 
 PROGRAMS, WORK = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
@@ -43,27 +44,11 @@ progress_bar: false
 """
 
 
-class Server:
-    """A stand-in server with its state: what it was asked for, and the faults that it makes."""
+class Server(StandIn):
+    """A stand-in server of the sets in WORK/root."""
 
     def __init__(self, script, state, *arguments, prefix=()):
-        self.state = WORK / state
-        self.state.mkdir()
-        self.process = subprocess.Popen([*prefix, sys.executable, HERE / script, WORK / "root", self.state, *arguments])
-        port = self.state / ("port" if script == "store_server.py" else "ports")
-        while not port.exists():
-            assert self.process.poll() is None, "the stand-in server ended"
-            time.sleep(0.02)
-        self.ports = port.read_text().split()
-
-    def reset(self, *faults):
-        (self.state / "requests").unlink(missing_ok=True)
-        (self.state / "faults.json").write_text(json.dumps(faults))
-
-    def requests(self, part=""):
-        file = self.state / "requests"
-        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        return [r for r in lines if part in r["path"]]
+        super().__init__([*prefix, sys.executable, HERE / script, WORK / "root", WORK / state, *arguments], WORK / state)
 
     def shard_counts(self):
         counts = {}

@@ -40,9 +40,9 @@ train autoresume=false save_folder= max_duration=100ba train_loader.dataset.loca
 
 mkdir state
 ip netns exec "${names[2]}" "$python" "$source_root/tests/programs/store_server.py" root state 10.79.1.3 & server=$!
-until [[ -s state/port ]]; do sleep 0.05; kill -0 $server || fail "the server of the test does not start"; done
+until [[ -s state/ports ]]; do sleep 0.05; kill -0 $server || fail "the server of the test does not start"; done
 export AWS_ACCESS_KEY_ID=AKIATEST AWS_SECRET_ACCESS_KEY=wJalr/XUtn+FEMI AWS_REGION=eu-central-1
-AWS_ENDPOINT_URL=http://10.79.1.3:$(< state/port)
+AWS_ENDPOINT_URL=http://10.79.1.3:$(< state/ports)
 export AWS_ENDPOINT_URL
 sed -i '/^ranks:/d' small.yaml
 for i in 0 1; do

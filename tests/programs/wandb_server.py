@@ -11,12 +11,13 @@ answers 401 without that API key. A question that it does not know gets an error
 import argparse
 import base64
 import gzip
-import http.server
 import json
 import os
 import re
 import threading
 import urllib.parse
+
+from local_server import JsonHandler, QuietServer
 
 ENTITY = "tester"
 
@@ -88,20 +89,7 @@ class Store:
 
 
 def handler(store, options):
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_):
-            pass
-
-        def reply(self, status, answer):
-            body = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
+    class Handler(JsonHandler):
         def body(self):
             if self.headers.get("Transfer-Encoding") == "chunked":
                 data = b""
@@ -163,8 +151,7 @@ def main():
     parser.add_argument("--key", default="")
     options = parser.parse_args()
     store = Store(options.file)
-    http.server.ThreadingHTTPServer.allow_reuse_address = True
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", options.port), handler(store, options))
+    server = QuietServer(("127.0.0.1", options.port), handler(store, options))
     print("ready", server.server_address[1], flush=True)
     server.serve_forever()
 

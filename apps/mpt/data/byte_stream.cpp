@@ -4,14 +4,9 @@
 #include <span>
 #include <utility>
 
-namespace mpt::data {
+#include <mpt/ascii.hpp>
 
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (auto& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
+namespace mpt::data {
 
 bool is_json_ending(std::string_view ending) {
   return ending == ".json" || ending == ".jsonl" || ending == ".jsonlines" || ending == ".ndjson";

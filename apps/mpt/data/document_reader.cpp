@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <mpt/ascii.hpp>
 #include <mpt/data/byte_order_mark.hpp>
 #include <mpt/data/json.hpp>
 

@@ -1,5 +1,6 @@
 #include <mpt/data/hash.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -136,6 +137,19 @@ std::string hash_of(std::string_view algorithm, std::string_view bytes) {
   if (algorithm == "sha256") return sha256(bytes);
   parallel::fail("hash '", algorithm,
                  "' is not known here; choose among xxh32, xxh64, xxh3_64, xxh128, sha1, sha256");
+}
+
+bool has_known_hash(std::map<std::string, std::string> const& digests) {
+  return std::ranges::any_of(digests, [](auto const& entry) { return is_known_hash(entry.first); });
+}
+
+std::string hash_difference(std::map<std::string, std::string> const& digests,
+                            std::string_view bytes) {
+  for (auto const& [algorithm, digest] : digests)
+    if (is_known_hash(algorithm))
+      if (auto const found = hash_of(algorithm, bytes); found != digest)
+        return parallel::concat(algorithm, " is ", found, ", index.json says ", digest);
+  return {};
 }
 
 }  // namespace mpt::data

@@ -93,14 +93,10 @@ void mds_shard_file::read(std::uint64_t offset, char* out, std::size_t count,
 }
 
 void mds_shard_file::require_hashes(std::string_view content, mds_file const& file) const {
-  for (auto const& [algorithm, digest] : file.hashes) {
-    if (!is_known_hash(algorithm)) continue;
-    auto const found = hash_of(algorithm, content);
-    auto const path = std::filesystem::path(name_).replace_filename(file.basename);
-    parallel::require(found == digest, path.native(), ": ", algorithm, " is ", found,
-                      ", index.json says ", digest,
-                      ": the file is damaged or belongs to another set; fetch it again");
-  }
+  auto const difference = hash_difference(file.hashes, content);
+  auto const path = std::filesystem::path(name_).replace_filename(file.basename);
+  parallel::require(difference.empty(), path.native(), ": ", difference,
+                    ": the file is damaged or belongs to another set; fetch it again");
 }
 
 void mds_shard_file::decompress(std::filesystem::path const& path, bool check_hashes) {

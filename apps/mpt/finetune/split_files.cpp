@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <mpt/ascii.hpp>
+
 namespace mpt::finetune {
 namespace {
 
@@ -47,7 +49,7 @@ namespace {
 std::string format_ending(std::filesystem::path const& file) {
   auto name = file.filename();
   if (data::compression_of(name.native()) != data::compression::none) name = name.stem();
-  return data::lower_case(name.extension().native());
+  return lower_case(name.extension().native());
 }
 
 bool is_data_file(std::filesystem::path const& file) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <mpt/ascii.hpp>
 #include <mpt/net/url.hpp>
 
 namespace mpt::net {
@@ -92,10 +92,7 @@ header_list aws_signature(http_request const& request, aws_key const& key,
   std::map<std::string, std::string> signed_headers{{"host", address.authority()}};
   for (auto const* const list : std::array<header_list const*, 2>{&request.headers, &out})
     for (auto const& [name, value] : *list) {
-      auto small = name;
-      std::ranges::transform(small, small.begin(), [](char letter) {
-        return static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-      });
+      auto const small = lower_case(name);
       if (small != "accept-encoding") signed_headers[small] = canonical_value(value);
     }
   std::string names, lines;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -12,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include <mpt/ascii.hpp>
 #include <mpt/net/aws_signature.hpp>
 #include <mpt/net/openssl_digest.hpp>
 #include <mpt/net/url.hpp>
@@ -38,13 +38,6 @@ struct exchange {
   std::exception_ptr problem{};  ///< of a callback, which must not throw through libcurl
 };
 
-[[nodiscard]] std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::string_view(" \t\r\n").find(text.back()) != text.npos)
-    text.remove_suffix(1);
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  return text;
-}
-
 void take_header(exchange& current, std::string_view line) {
   current.header_bytes += line.size();
   parallel::require(current.header_bytes <= max_header_bytes,
@@ -57,11 +50,8 @@ void take_header(exchange& current, std::string_view line) {
   }
   auto const colon = line.find(':');
   if (colon == line.npos) return;
-  std::string name(trimmed(line.substr(0, colon)));
-  std::ranges::transform(name, name.begin(), [](char letter) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  });
-  current.response.headers.emplace_back(std::move(name), trimmed(line.substr(colon + 1)));
+  current.response.headers.emplace_back(lower_case(trimmed(line.substr(0, colon))),
+                                        trimmed(line.substr(colon + 1)));
 }
 
 void take_body(exchange& current, std::string_view bytes) {

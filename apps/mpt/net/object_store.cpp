@@ -7,18 +7,12 @@
 #include <string_view>
 #include <system_error>
 
+#include <mpt/ascii.hpp>
 #include <mpt/net/url.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt::net {
 namespace {
-
-[[nodiscard]] std::string trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n";
-  auto const begin = std::min(text.find_first_not_of(blanks), text.size());
-  text.remove_prefix(begin);
-  return std::string(text.substr(0, text.find_last_not_of(blanks) + 1));
-}
 
 /// The entries of one profile in a credentials file.
 [[nodiscard]] std::map<std::string, std::string> read_profile(std::filesystem::path const& file,
@@ -32,7 +26,7 @@ namespace {
     if (text.starts_with('[')) {
       is_inside = trimmed(text.substr(1, text.find(']') - 1)) == profile;
     } else if (auto const equals = text.find('='); is_inside && equals != std::string::npos) {
-      out[trimmed(text.substr(0, equals))] = trimmed(text.substr(equals + 1));
+      out[std::string(trimmed(text.substr(0, equals)))] = trimmed(text.substr(equals + 1));
     }
   }
   return out;
@@ -49,7 +43,9 @@ void check_part(std::string const& part, std::string const& name, std::string co
 
 object_store read_object_store(
     std::function<std::optional<std::string>(std::string const& name)> const& variables) {
-  auto const value = [&](char const* name) { return trimmed(variables(name).value_or("")); };
+  auto const value = [&](char const* name) {
+    return std::string(trimmed(variables(name).value_or("")));
+  };
   object_store out;
   for (char const* const name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL"})
     if (out.endpoint.empty()) {

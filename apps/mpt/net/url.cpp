@@ -4,17 +4,11 @@
 #include <cctype>
 #include <charconv>
 
+#include <mpt/ascii.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt::net {
 namespace {
-
-[[nodiscard]] std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& letter : out)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return out;
-}
 
 /// Splits "host:port"; the port is empty where there is none.
 void split_authority(std::string_view authority, url& out) {

@@ -1,11 +1,10 @@
 #include <mpt/yaml/bytes.hpp>
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
 #include <utility>
 
+#include <mpt/ascii.hpp>
 #include <mpt/yaml/scalar.hpp>
 
 namespace mpt {
@@ -20,9 +19,7 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
                                                                       {"gb", 1e9},
                                                                       {"tb", 1e12},
                                                                       {"b", 1}}};
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  auto lower = lower_case(text);
   double unit = 1;
   for (auto const& [name, bytes] : units)
     if (lower.ends_with(name)) {

@@ -25,9 +25,6 @@ namespace mpt::data {
 /// How a file is compressed.
 enum class compression { none, gzip, zstd };
 
-/// `text` with ASCII capitals replaced by small letters, for comparing file name endings.
-[[nodiscard]] std::string lower_case(std::string_view text);
-
 /// Whether a file with this ending (in small letters) holds JSON: either lines or one list.
 [[nodiscard]] bool is_json_ending(std::string_view ending);
 

@@ -5,6 +5,7 @@
 // Digests are lower-case hexadecimal, most significant byte first.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -20,5 +21,13 @@ inline constexpr std::string_view prepared_hash = "xxh3_64";
 
 /// The hexadecimal digest of `bytes`. Throws for an algorithm that is not supported.
 [[nodiscard]] std::string hash_of(std::string_view algorithm, std::string_view bytes);
+
+/// Whether any of the digests, by algorithm, is of one that `hash_of` supports.
+[[nodiscard]] bool has_known_hash(std::map<std::string, std::string> const& digests);
+
+/// The first of the digests of index.json, by algorithm, that `bytes` do not have, as a clause;
+/// empty if there is none. Those of other algorithms are left out.
+[[nodiscard]] std::string hash_difference(std::map<std::string, std::string> const& digests,
+                                          std::string_view bytes);
 
 }  // namespace mpt::data
