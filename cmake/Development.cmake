@@ -53,3 +53,15 @@ foreach(target ParallelLM_mpt ParallelLM_mpt_directing ParallelLM_curl)  # they 
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:parallellm_dev>)
   endif()
 endforeach()
+
+# parallellm_maintainer_tests([PATTERN]): the tests of the current directory whose names do not match get the label "maintainer":
+# `./run test` leaves them to `./run test --all`.
+function(parallellm_maintainer_tests)
+  get_property(tests DIRECTORY PROPERTY TESTS)
+  if(ARGC)
+    list(FILTER tests EXCLUDE REGEX "${ARGV0}")
+  endif()
+  foreach(test IN LISTS tests)
+    set_property(TEST ${test} APPEND PROPERTY LABELS maintainer)
+  endforeach()
+endfunction()
