@@ -7,13 +7,13 @@ export TMPDIR=$PWD # what a killed launch leaves
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 sed -i '/^ranks:/d' small.yaml
 
-long=(max_duration=80ba save_interval=1000ba device_train_microbatch_size=3 reduction_order=canonical)
+long=(max_duration=30ba save_interval=1000ba device_train_microbatch_size=3 reduction_order=canonical)
 disks='local_save_folder=disk{node_rank}/run'
 train save_folder=calm ranks=4 "${long[@]}"
 
 node() { # number, folder, options of launch
   exec timeout 200 "$programs/launch" -n 2 --nodes 2 --node "$1" --rendezvous "meet-$2" --interface lo "${@:3}" \
-    pretrain small.yaml "save_folder=$2" "$disks" local_save_interval=5ba dist_timeout=20 "${long[@]}" \
+    pretrain small.yaml "save_folder=$2" "$disks" local_save_interval=2ba dist_timeout=20 "${long[@]}" \
     > "$2-$1.log" 2>&1
 }
 shown() { cat ./*.log log >&2; fail "$1"; }
@@ -37,7 +37,7 @@ start() { # folder, options of launch
 # a node is lost with its disk, whichever: one node of three ranks goes on from the other's
 for lost in 0 1; do
   start lost$lost
-  reached lost$lost 20
+  reached lost$lost 6
   kill -KILL "$(pgrep -P "${nodes[$lost]}")" # its launch, and with it its ranks
   for i in 0 1; do wait "${nodes[i]}" 2> /dev/null && shown "node $i ended well without the other"; done
   [[ ! -e lost$lost/latest ]] || shown "there was a save into the shared folder"
@@ -53,7 +53,7 @@ echo "two nodes, one killed with its disk: the other's copies suffice, on three 
 
 # a rank is killed, and its disk is empty when launch starts all again
 start again --restarts 1
-reached again 20
+reached again 6
 rm -rf disk1
 kill -KILL "$(pgrep -P "$(pgrep -P "${nodes[0]}")" | tail -n 1)"
 for i in 0 1; do wait "${nodes[i]}" || shown "node $i was not started again"; done
@@ -71,10 +71,10 @@ if [[ -n $mpiexec ]] && unshare --uts --mount true 2> /dev/null; then
   mkdir disk0 disk1 scratch
   machines() { # log
     timeout 200 "$mpiexec" --oversubscribe -n 4 unshare --uts --mount bash -c "$machine" _ "$programs/pretrain" small.yaml \
-      save_folder=mpi local_save_folder=scratch/run local_save_interval=5ba dist_timeout=20 "${long[@]}" log_to_console=true > "$1" 2>&1
+      save_folder=mpi local_save_folder=scratch/run local_save_interval=2ba dist_timeout=20 "${long[@]}" log_to_console=true > "$1" 2>&1
   }
   machines mpi-0.log & nodes=($!)
-  reached mpi 20
+  reached mpi 6
   kill -KILL "$(pgrep -n -f "^$programs/pretrain .*save_folder=mpi")"
   wait "${nodes[0]}" && shown "the run ended well without a rank"
   rm -rf disk1/*
@@ -87,7 +87,7 @@ fi
 # two runs cannot have one disk's folder
 "$programs/pretrain" small.yaml save_folder=first local_save_folder=one "${long[@]}" max_duration=100000ba ranks=1 > first.log 2>&1 &
 until compgen -G 'one/.lock-*' > /dev/null; do sleep 0.02; done
-sleep 1.5
+sleep 0.5
 "$programs/pretrain" small.yaml save_folder=second local_save_folder=one ranks=1 > log 2>&1 && shown "two runs save into one folder"
 grep -q 'error: one: another program is writing here (process .*); wait for it' log || shown "the second is not refused"
 kill -KILL $!
