@@ -10,8 +10,9 @@ sed -i 's/^max_duration: 40ba/max_duration: 20ba/' small.yaml
 train save_folder=calm metrics_file=threads.jsonl
 losses threads.jsonl > expected
 sed -i '/^ranks:/d' small.yaml
-launch() { timeout 100 "$programs/launch" "$@" > log 2>&1; }
-saw() { grep -q -- "$1" log || { cat log >&2; fail "not said: $1"; }; }
+log=log
+launch() { timeout 100 "$programs/launch" "$@" > "$log" 2>&1; }
+saw() { grep -q -- "$1" "$log" || { cat "$log" >&2; fail "not said: $1"; }; }
 
 launch -n 2 pretrain small.yaml autoresume=false save_folder= metrics_file=launched.jsonl ||
   { cat log >&2; fail "launch"; }
@@ -22,17 +23,20 @@ echo "launch -n 2: 20 losses and gradient norms are those of threads in every di
 
 # a rank that is killed is named, the other ends, and so it goes on to the same end
 victim() { pgrep -f "pretrain small.yaml save_folder=$1" | tail -n 1; }
-launch -n 2 --restarts 1 pretrain small.yaml save_folder=wild eval_interval=0ba &
-until [[ -e wild/ep0-ba4 ]]; do sleep 0.01; done
-kill -KILL "$(victim wild)"
-wait $! || { cat log >&2; fail "the run was not started again"; }
-saw 'error: rank 1 was killed by signal 9'
-saw 'launch: starting again, 1 of 1 times'
 name=$(basename "$(readlink calm/latest)")
-for file in "calm/$name"/*.safetensors; do
-  cmp "$file" "wild/$name/$(basename "$file")" || fail "$(basename "$file") differs"
-done
-echo "a killed rank: started again, and the same bytes at the end"
+(
+  trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+  log=wild.log
+  launch -n 2 --restarts 1 pretrain small.yaml save_folder=wild eval_interval=0ba &
+  until [[ -e wild/ep0-ba4 ]]; do sleep 0.01; done
+  kill -KILL "$(victim wild)"
+  wait $! || { cat "$log" >&2; fail "the run was not started again"; }
+  saw 'error: rank 1 was killed by signal 9'
+  saw 'launch: starting again, 1 of 1 times'
+  for file in "calm/$name"/*.safetensors; do
+    cmp "$file" "wild/$name/$(basename "$file")" || fail "$(basename "$file") differs"
+  done
+) & wild=$!
 
 # a rank that stands still is waited for 10 s, in which the rest of this goes on
 "$programs/launch" -n 2 --restarts 1 pretrain small.yaml save_folder=still eval_interval=0ba \
@@ -41,6 +45,30 @@ echo "a killed rank: started again, and the same bytes at the end"
   until [[ -e still/ep0-ba4 ]]; do sleep 0.01; done
   kill -STOP "$(victim still)"
 ) &
+
+# three nodes and a spare: one that is killed is replaced by the spare; when the first is killed too, another
+# leads, and two go on; the save folder is taken over, and the end is that of a run on so many ranks
+(
+  trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+  crew() { # number
+    exec timeout 200 "$programs/launch" -n 1 --nodes 3 --spares 1 --least 2 --node "$1" --rendezvous crew --interface lo \
+      --restarts 9 --gone 2 pretrain small.yaml save_folder=crew-out max_duration=100ba save_interval=10ba \
+      dist_timeout=20 > "crew$1" 2>&1
+  }
+  for i in 0 1 2 3; do
+    crew $i & crew[i]=$!
+  done
+  kill_node() { kill -KILL "$(pgrep -P "${crew[$1]}")"; } # number: its launch, and with it its ranks
+  until [[ -e crew-out/latest ]]; do sleep 0.02; done
+  kill_node 1
+  until grep -qs 'not needed now' crew3 && compgen -G 'crew-out/.lock-2' > /dev/null; do sleep 0.02; done
+  kill_node 0
+  code=0
+  for i in 2 3; do wait "${crew[i]}" || code=$?; done
+  [[ $code == 0 ]] || { cat crew? >&2; fail "nodes that were left ended with $code"; }
+  grep -q 'launch: it goes on with 2 of 3 nodes, 2 ranks' crew2 || { cat crew? >&2; fail "two nodes did not go on"; }
+  [[ -n $(compgen -G 'crew-out/ep*-ba100') ]] || fail "the run of the nodes that were left has no end"
+) & nodes=$!
 
 # without restarts its code is the launch's, its own words are shown, and nobody is left
 code=0
@@ -148,28 +176,6 @@ for log in log0 log1; do
 done
 echo "two nodes ${in_host[0]:+in namespaces of their own}: same digits; other arguments are refused"
 
-# three nodes and a spare: one that is killed is replaced by the spare; when the first is killed too, another
-# leads, and two go on; the save folder is taken over, and the end is that of a run on so many ranks
-crew() { # number
-  exec timeout 200 "$programs/launch" -n 1 --nodes 3 --spares 1 --least 2 --node "$1" --rendezvous crew --interface lo \
-    --restarts 9 --gone 1 pretrain small.yaml save_folder=crew-out max_duration=100ba save_interval=10ba \
-    dist_timeout=20 > "crew$1" 2>&1
-}
-for i in 0 1 2 3; do
-  crew $i & crew[i]=$!
-done
-kill_node() { kill -KILL "$(pgrep -P "${crew[$1]}")"; } # number: its launch, and with it its ranks
-until [[ -e crew-out/latest ]]; do sleep 0.02; done
-kill_node 1
-until grep -qs 'not needed now' crew3 && compgen -G 'crew-out/.lock-2' > /dev/null; do sleep 0.02; done
-kill_node 0
-code=0
-for i in 2 3; do wait "${crew[i]}" || code=$?; done
-[[ $code == 0 ]] || { cat crew? >&2; fail "nodes that were left ended with $code"; }
-grep -q 'launch: it goes on with 2 of 3 nodes, 2 ranks' crew2 || { cat crew? >&2; fail "two nodes did not go on"; }
-[[ -n $(compgen -G 'crew-out/ep*-ba100') ]] || fail "the run of the nodes that were left has no end"
-echo "of three nodes and a spare two were killed, the first included, and the run came to its end"
-
 # torchrun's and srun's ranks find each other by themselves
 cluster() { # name, and the variables of a rank
   local rank
@@ -220,6 +226,11 @@ if [[ -n ${in_host[0]} ]]; then
   done
   echo "a link that was cut: an error after 3 s that names who is missing, and the same bytes at the end"
 fi
+
+wait $wild || fail "a killed rank"
+echo "a killed rank: started again, and the same bytes at the end"
+wait $nodes || fail "nodes that were killed"
+echo "of three nodes and a spare two were killed, the first included, and the run came to its end"
 
 wait $still || { cat still.log >&2; fail "a run of which a rank stood still was not started again"; }
 grep -qE 'rank 1 \(process [0-9]+ on .*\) stands still: it has not run for 10 s; its last call: ' still.log ||
