@@ -221,7 +221,7 @@ TEST_CASE(
     auto settings = report(self, 1);
     settings.nodes = 1;
     settings.spares = 1;
-    return shared.node(settings, self == 0 ? 20s : 8s, 1s);
+    return shared.node(settings, self == 0 ? 20s : 2s, 1s);
   };
   auto leader = node(0);
   CHECK(leader.meet(0).position == 0);
@@ -240,7 +240,7 @@ TEST_CASE(
                          while (!late_node.has_new_meeting())
                            std::this_thread::sleep_for(std::chrono::milliseconds(50));
                        }()),
-                       doctest::Contains("has given no sign of life for 8 s"), parallel::error);
+                       doctest::Contains("has given no sign of life for 2 s"), parallel::error);
 }
 
 /// Node 0 meets `survivor` and disappears then, as when its machine fails. Returns the assignment
@@ -364,13 +364,13 @@ TEST_CASE(
 
 TEST_CASE("node_meeting: too few remaining nodes are refused with their numbers") {
   shared_run const shared;
-  auto first = shared.node(report(0), 3s, 1s);
-  auto second = shared.node(report(1), 3s, 1s);
+  auto first = shared.node(report(0), 2s, 1s);
+  auto second = shared.node(report(1), 2s, 1s);
   std::thread other([&] { static_cast<void>(second.meet(0)); });
   static_cast<void>(first.meet(0));
   other.join();
   CHECK_THROWS_WITH_AS(static_cast<void>(first.meet(1)),
-                       doctest::Contains("node 1 has not come within 3 s"), parallel::error);
+                       doctest::Contains("node 1 has not come within 2 s"), parallel::error);
 }
 
 /// During its life this process can open no file, as where a folder's server does not answer.

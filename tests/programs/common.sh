@@ -25,6 +25,8 @@ train_loader: {name: text, dataset: {local: data, shuffle: true}}
 scheduler: {name: cosine_with_warmup, t_warmup: 3ba, alpha_f: 0.1}
 optimizer: {name: decoupled_adamw, lr: 1.0e-3, weight_decay: 1.0e-5}
 algorithms: {gradient_clipping: {clipping_type: norm, clipping_threshold: 1.0}}
+# A stated speed, as a run without one measures the speed of matrix products for half a second.
+callbacks: {speed_monitor: {gpu_flops_available: 1.0e+11}}
 max_duration: 40ba
 eval_interval: 0ba
 global_train_batch_size: 24

@@ -38,6 +38,8 @@ eval_loader:
 scheduler: {name: linear_decay_with_warmup, t_warmup: 2ba, alpha_f: 0}
 optimizer: {name: decoupled_adamw, lr: 2.0e-3}
 algorithms: {gradient_clipping: {clipping_type: norm, clipping_threshold: 1.0}}
+# as in small.yaml
+callbacks: {speed_monitor: {gpu_flops_available: 1.0e+11}}
 max_duration: 6ep
 eval_interval: 1ep
 eval_first: true

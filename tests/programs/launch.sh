@@ -6,32 +6,37 @@ source "$(dirname "$0")/common.sh"
 export TMPDIR=$PWD  # what a killed launch leaves
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 
+sed -i 's/^max_duration: 40ba/max_duration: 20ba/' small.yaml
 train save_folder=calm metrics_file=threads.jsonl
 losses threads.jsonl > expected
 sed -i '/^ranks:/d' small.yaml
-launch() { timeout 100 "$programs/launch" "$@" > log 2>&1; }
-saw() { grep -q -- "$1" log || { cat log >&2; fail "not said: $1"; }; }
+log=log
+launch() { timeout 100 "$programs/launch" "$@" > "$log" 2>&1; }
+saw() { grep -q -- "$1" "$log" || { cat "$log" >&2; fail "not said: $1"; }; }
 
 launch -n 2 pretrain small.yaml autoresume=false save_folder= metrics_file=launched.jsonl ||
   { cat log >&2; fail "launch"; }
 losses launched.jsonl | cmp - expected || fail "processes over gloo differ from threads"
 [[ -z $(find launch-logs -name rank-1.log -size +0) && -s $(echo launch-logs/*/rank-0.log) ]] ||
   fail "logs are not as they should be"
-echo "launch -n 2: 40 losses and gradient norms are those of threads in every digit"
+echo "launch -n 2: 20 losses and gradient norms are those of threads in every digit"
 
 # a rank that is killed is named, the other ends, and so it goes on to the same end
 victim() { pgrep -f "pretrain small.yaml save_folder=$1" | tail -n 1; }
-launch -n 2 --restarts 1 pretrain small.yaml save_folder=wild eval_interval=0ba &
-until [[ -e wild/ep0-ba4 ]]; do sleep 0.01; done
-kill -KILL "$(victim wild)"
-wait $! || { cat log >&2; fail "the run was not started again"; }
-saw 'error: rank 1 was killed by signal 9'
-saw 'launch: starting again, 1 of 1 times'
 name=$(basename "$(readlink calm/latest)")
-for file in "calm/$name"/*.safetensors; do
-  cmp "$file" "wild/$name/$(basename "$file")" || fail "$(basename "$file") differs"
-done
-echo "a killed rank: started again, and the same bytes at the end"
+(
+  trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+  log=wild.log
+  launch -n 2 --restarts 1 pretrain small.yaml save_folder=wild eval_interval=0ba &
+  until [[ -e wild/ep0-ba4 ]]; do sleep 0.01; done
+  kill -KILL "$(victim wild)"
+  wait $! || { cat "$log" >&2; fail "the run was not started again"; }
+  saw 'error: rank 1 was killed by signal 9'
+  saw 'launch: starting again, 1 of 1 times'
+  for file in "calm/$name"/*.safetensors; do
+    cmp "$file" "wild/$name/$(basename "$file")" || fail "$(basename "$file") differs"
+  done
+) & wild=$!
 
 # a rank that stands still is waited for 10 s, in which the rest of this goes on
 "$programs/launch" -n 2 --restarts 1 pretrain small.yaml save_folder=still eval_interval=0ba \
@@ -40,6 +45,30 @@ echo "a killed rank: started again, and the same bytes at the end"
   until [[ -e still/ep0-ba4 ]]; do sleep 0.01; done
   kill -STOP "$(victim still)"
 ) &
+
+# three nodes and a spare: one that is killed is replaced by the spare; when the first is killed too, another
+# leads, and two go on; the save folder is taken over, and the end is that of a run on so many ranks
+(
+  trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+  crew() { # number
+    exec timeout 200 "$programs/launch" -n 1 --nodes 3 --spares 1 --least 2 --node "$1" --rendezvous crew --interface lo \
+      --restarts 9 --gone 2 pretrain small.yaml save_folder=crew-out max_duration=100ba save_interval=10ba \
+      dist_timeout=20 > "crew$1" 2>&1
+  }
+  for i in 0 1 2 3; do
+    crew $i & crew[i]=$!
+  done
+  kill_node() { kill -KILL "$(pgrep -P "${crew[$1]}")"; } # number: its launch, and with it its ranks
+  until [[ -e crew-out/latest ]]; do sleep 0.02; done
+  kill_node 1
+  until grep -qs 'not needed now' crew3 && compgen -G 'crew-out/.lock-2' > /dev/null; do sleep 0.02; done
+  kill_node 0
+  code=0
+  for i in 2 3; do wait "${crew[i]}" || code=$?; done
+  [[ $code == 0 ]] || { cat crew? >&2; fail "nodes that were left ended with $code"; }
+  grep -q 'launch: it goes on with 2 of 3 nodes, 2 ranks' crew2 || { cat crew? >&2; fail "two nodes did not go on"; }
+  [[ -n $(compgen -G 'crew-out/ep*-ba100') ]] || fail "the run of the nodes that were left has no end"
+) & nodes=$!
 
 # without restarts its code is the launch's, its own words are shown, and nobody is left
 code=0
@@ -56,19 +85,20 @@ saw 'launch started 2 processes, and each would do all of the work'
 
 # a run that would end the same way is not started again
 for code in 1 7; do
-  launch -n 2 --restarts 9 bash -c "echo start >> starts; exit $code" && fail "code $code is lost"
+  launch -n 2 --restarts 9 --gone 1 bash -c "echo start >> starts; exit $code" && fail "code $code is lost"
   saw "launch: not started again: code $code would be the end of that, too"
   mv starts "starts-$code"
 done
 (($(wc -l < starts-7) <= 2 && $(wc -l < starts-1) >= 2 && $(wc -l < starts-1) <= 4)) ||
   fail "started too often: $(wc -l starts-*)"
-launch -n 2 --restarts 2 bash -c 'echo start >> starts; exit 4' && fail "code 4 is lost"
+launch -n 2 --restarts 2 --gone 1 bash -c 'echo start >> starts; exit 4' && fail "code 4 is lost"
 (($(wc -l < starts) >= 3)) || fail "a late rank's run was not started again"
 
 # signals reach the ranks; when launch itself is killed, so are they
 code=0
-"$programs/launch" -n 2 bash -c 'trap "echo got it; exit 3" TERM; sleep 50 & wait' > log 2>&1 &
-sleep 0.5
+# shellcheck disable=SC2016
+"$programs/launch" -n 2 bash -c 'trap "echo got it; exit 3" TERM; touch trapped-$RANK; sleep 50 & wait' > log 2>&1 &
+until [[ -e trapped-0 && -e trapped-1 ]]; do sleep 0.02; done
 kill -TERM $!
 wait $! || code=$?
 [[ $code == 3 ]] || fail "the code after SIGTERM is $code, not the ranks'"
@@ -76,14 +106,14 @@ saw 'got it'
 # also where a rank is a script that dies of the signal, and what it has started would save first
 code=0
 # shellcheck disable=SC2016
-"$programs/launch" -n 2 bash -c 'bash -c "trap \"sleep 1; touch saved-$RANK; exit 75\" TERM; touch begun-$RANK; sleep 50 & wait"; exit' \
+"$programs/launch" -n 2 bash -c 'bash -c "trap \"sleep 0.3; touch saved-$RANK; exit 75\" TERM; touch begun-$RANK; sleep 50 & wait"; exit' \
   > log 2>&1 & asked=$!
 until [[ -e begun-0 && -e begun-1 ]]; do sleep 0.05; done
 kill -TERM $asked
 wait $asked || code=$?
 [[ $code == 75 && -e saved-0 && -e saved-1 ]] || { cat log >&2; fail "a script's program did not save: code $code"; }
 "$programs/launch" -n 2 bash -c 'exec -a left_over sleep 50' > log 2>&1 &
-sleep 0.5
+until (($(pgrep -c -f '^left_over') == 2)); do sleep 0.02; done
 kill -KILL $!
 sleep 0.2
 pgrep -f left_over && fail "a rank outlived its launch"
@@ -117,12 +147,12 @@ losses nodes.jsonl | cmp - expected || fail "two nodes differ from threads"
 [[ -z $(ls meet) ]] || fail "left in the rendezvous: $(ls meet)"
 # what fails in the folder for a while (a link that leads to itself cannot be followed) ends nothing
 {
-  until [[ -e outage/latest ]]; do sleep 0.01; done
+  until [[ -e outage/latest ]]; do sleep 0.02; done
   mv meet meet.aside && ln -s meet meet
   sleep 2.5
   rm meet && mv meet.aside meet
 } & outage=$!
-both pretrain small.yaml save_folder=outage max_duration=200ba
+both pretrain small.yaml save_folder=outage max_duration=60ba
 wait $outage
 [[ $code0$code1 == 00 ]] || { cat log0 log1 >&2; fail "a folder that failed for a while: codes $code0 and $code1"; }
 [[ -z $(ls meet) ]] || fail "left in the rendezvous: $(ls meet)"
@@ -145,28 +175,6 @@ for log in log0 log1; do
     { cat $log >&2; fail "what differs is not said"; }
 done
 echo "two nodes ${in_host[0]:+in namespaces of their own}: same digits; other arguments are refused"
-
-# three nodes and a spare: one that is killed is replaced by the spare; when the first is killed too, another
-# leads, and two go on; the save folder is taken over, and the end is that of a run on so many ranks
-crew() { # number
-  exec timeout 200 "$programs/launch" -n 1 --nodes 3 --spares 1 --least 2 --node "$1" --rendezvous crew --interface lo \
-    --restarts 9 --gone 1 pretrain small.yaml save_folder=crew-out max_duration=400ba save_interval=20ba \
-    dist_timeout=20 > "crew$1" 2>&1
-}
-for i in 0 1 2 3; do
-  crew $i & crew[i]=$!
-done
-kill_node() { kill -KILL "$(pgrep -P "${crew[$1]}")"; } # number: its launch, and with it its ranks
-until [[ -e crew-out/latest ]]; do sleep 0.05; done
-kill_node 1
-until grep -qs 'not needed now' crew3 && compgen -G 'crew-out/.lock-2' > /dev/null; do sleep 0.05; done
-kill_node 0
-code=0
-for i in 2 3; do wait "${crew[i]}" || code=$?; done
-[[ $code == 0 ]] || { cat crew? >&2; fail "nodes that were left ended with $code"; }
-grep -q 'launch: it goes on with 2 of 3 nodes, 2 ranks' crew2 || { cat crew? >&2; fail "two nodes did not go on"; }
-[[ -d crew-out/ep0-ba400 || -n $(compgen -G 'crew-out/ep*-ba400') ]] || fail "the run of the nodes that were left has no end"
-echo "of three nodes and a spare two were killed, the first included, and the run came to its end"
 
 # torchrun's and srun's ranks find each other by themselves
 cluster() { # name, and the variables of a rank
@@ -218,6 +226,11 @@ if [[ -n ${in_host[0]} ]]; then
   done
   echo "a link that was cut: an error after 3 s that names who is missing, and the same bytes at the end"
 fi
+
+wait $wild || fail "a killed rank"
+echo "a killed rank: started again, and the same bytes at the end"
+wait $nodes || fail "nodes that were killed"
+echo "of three nodes and a spare two were killed, the first included, and the run came to its end"
 
 wait $still || { cat still.log >&2; fail "a run of which a rank stood still was not started again"; }
 grep -qE 'rank 1 \(process [0-9]+ on .*\) stands still: it has not run for 10 s; its last call: ' still.log ||

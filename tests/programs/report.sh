@@ -5,10 +5,13 @@ source "$(dirname "$0")/common.sh"
 
 "$programs/prepare" --tokenizer tokenizer --concat_tokens 32 --eos_text '<|endoftext|>' \
   --out_root few "${text[@]:0:20}" > /dev/null 2>&1
+sed -i '/^callbacks:/d' small.yaml
 cat >> small.yaml <<'YAML'
 eval_loader: {name: text, dataset: {local: few, shuffle: false}}
 eval_subset_num_batches: 2
-callbacks: {generate_callback: {prompts: ["namespace <b>parallel</b>"], interval: 20ba, max_new_tokens: 8}}
+callbacks:
+  speed_monitor: {gpu_flops_available: 1.0e+11}
+  generate_callback: {prompts: ["namespace <b>parallel</b>"], interval: 20ba, max_new_tokens: 8}
 YAML
 page() { "$programs/report" "$@" > log 2>&1 || { cat log >&2; fail "report $*"; }; }
 has() { grep -qF -- "$2" "$1" || fail "$1 lacks: $2"; }

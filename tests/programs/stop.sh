@@ -66,9 +66,9 @@ train save_folder=asked $long
 same asked
 echo "asked to stop: saved, status 75, and the next run ended with the same bytes"
 
-until [[ -e first || -e second ]]; do sleep 0.1; done
+until [[ -e first || -e second ]]; do sleep 0.05; done
 [[ -e first ]] && loser=second || loser=first
-until grep -q 'error: raced: another program is writing here (process .*); wait for it' "$loser.log"; do sleep 0.1; done
+until grep -q 'error: raced: another program is writing here (process .*); wait for it' "$loser.log"; do sleep 0.05; done
 echo "of two runs that began at once in one folder one trained"
 
 status=0
@@ -125,7 +125,8 @@ if [[ -n $mpiexec ]]; then
   # a process that stands still is named by its rank, process and call, and the run goes on later
   # shellcheck disable=SC2086
   "${mpi[@]}" save_folder=asked2 $long > log 2>&1 & run=$!
-  sleep 1
+  until [[ -s asked2/flight-rank1.ring ]]; do sleep 0.02; kill -0 $run || { cat log >&2; fail "going on"; }; done
+  sleep 0.1
   stopped=$(pgrep -P $run pretrain | tail -1)
   kill -s STOP "$stopped"
   begin=$SECONDS
