@@ -4,6 +4,7 @@
 The losses must be those of the local set to the last digit, the cache must never hold more than its limit, and a shard be
 downloaded once and not once a rank. WORK is emptied."""
 import fcntl
+import functools
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 sys.dont_write_bytecode = True
 from local_server import StandIn  # noqa: E402
@@ -21,7 +23,8 @@ from mds_set import write_set  # noqa: E402
 
 PROGRAMS, WORK = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
-BATCH = 8
+BATCHES = 120  # of 8 samples: one epoch of 240 shards of 4 samples
+SHARDS, CACHED = 240, 48  # of the set, and of them as many as the cache may hold
 SECRET = "wJalr/XUtn+FEMI"
 
 CONFIG = """
@@ -32,7 +35,7 @@ tokenizer: {name: none}
 train_loader: {name: text, dataset: {local: LOCAL, shuffle: true}}
 scheduler: {name: constant_with_warmup, t_warmup: 3ba}
 optimizer: {name: decoupled_adamw, lr: 1.0e-3}
-max_duration: 1000ba
+max_duration: 120ba
 eval_interval: 0ba
 global_train_batch_size: 8
 device_train_microbatch_size: 4
@@ -131,6 +134,13 @@ def same_losses(file, expected, first=1):
     assert {b: v for b, v in found.items() if b >= first} == wanted, f"{file}: other losses than those of the local set"
 
 
+def side_by_side(*tests):
+    """Calls the functions at the same time, as most of their time is waiting."""
+    with ThreadPoolExecutor(len(tests)) as pool:
+        for done in [pool.submit(test) for test in tests]:
+            done.result()
+
+
 def clean(*names):
     for name in names:
         shutil.rmtree(WORK / name, ignore_errors=True)
@@ -141,13 +151,12 @@ def remote_settings(local, address, limit, *more):
             f"train_loader.dataset.cache_limit={limit}", *more]
 
 
-def test_two_thousand_shards(server, address, bytes_of_shard):
-    """An epoch of 2 000 shards through 50: on threads, and on processes."""
-    global expected
-    train("train_loader.dataset.local=root/set", "metrics_file=local.jsonl")
-    expected = losses("local.jsonl")
-    assert len(expected) == 1000
-    limit = 50 * bytes_of_shard
+IN_ORDER = ["max_duration=16ba", "train_loader.dataset.shuffle=false"]  # the first 32 shards, one after another
+
+
+def test_small_cache(server, address, bytes_of_shard):
+    """An epoch of a set through a cache of a fifth of it: on threads, and on processes."""
+    limit = CACHED * bytes_of_shard
     launchers = [("threads", (), ["ranks=2"])]
     if (PROGRAMS / "launch").exists():
         launchers.append(("processes", (PROGRAMS / "launch", "-n", "2"), []))
@@ -158,23 +167,23 @@ def test_two_thousand_shards(server, address, bytes_of_shard):
             train(*remote_settings("cache", address, limit), f"metrics_file={name}.jsonl", *settings, launcher=launcher)
         same_losses(f"{name}.jsonl", expected)
         counts = server.shard_counts()
-        assert len(counts) == 2000, f"{len(counts)} shards were downloaded"
-        # Beside one need a shard: three that say which set it is, and the next epoch's first batches.
+        assert len(counts) == SHARDS, f"{len(counts)} shards were downloaded"
+        # Beside one need a shard: three that say which set it is, and the next epoch's first batches, which the cache holds.
         total = sum(counts.values())
-        assert 2000 <= total <= 2000 + 3 + 13 * BATCH, f"{name}: {total} downloads of 2 000 shards"
+        assert SHARDS <= total <= SHARDS + 3 + CACHED, f"{name}: {total} downloads of {SHARDS} shards"
         assert max(counts.values()) <= 3
         assert len(server.requests("index.json")) == 1
         assert limit // 2 < watch.largest <= limit, f"{name}: the cache held {watch.largest} bytes of {limit}"
-        print(f"{name}: the losses of the local set; {total} downloads of 2000 shards; at most "
-              f"{watch.largest / bytes_of_shard:.1f} of 50 shards at once")
+        print(f"{name}: the losses of the local set; {total} downloads of {SHARDS} shards; at most "
+              f"{watch.largest / bytes_of_shard:.1f} of {CACHED} shards at once")
 
 
 def test_killed(server, address, bytes_of_shard):
     """A run that is killed, with a shard half downloaded, goes on as the uninterrupted one."""
     server.reset({"path": "shard.", "kind": "slow", "bytes_per_second": 40000})
-    clean("cache", "ckpt")
-    settings = [*remote_settings("cache", address, 50 * bytes_of_shard), "save_folder=ckpt", "save_interval=20ba",
-                "max_duration=200ba", "autoresume=true"]
+    clean("killed", "ckpt")
+    settings = [*remote_settings("killed", address, CACHED * bytes_of_shard), "save_folder=ckpt", "save_interval=6ba",
+                "max_duration=60ba", "autoresume=true"]
     process = subprocess.Popen(command(*settings), cwd=WORK, env=environment(), stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     until = time.time() + 120
@@ -186,7 +195,7 @@ def test_killed(server, address, bytes_of_shard):
     server.reset()
     train(*settings, "metrics_file=resumed.jsonl")
     found = losses("resumed.jsonl")
-    assert found and min(found) > 20 and max(found) == 200, sorted(found)[:3]
+    assert found and min(found) > 6 and max(found) == 60, sorted(found)[:3]
     for batch, value in found.items():
         assert value == expected[batch], f"batch {batch} of the resumed run differs"
     print(f"killed and resumed from batch {min(found)}: the losses of the uninterrupted run")
@@ -195,11 +204,11 @@ def test_killed(server, address, bytes_of_shard):
 def test_taken_over(server, address, bytes_of_shard):
     """Two runs on one cache: one dies while it downloads a shard, the other goes on with its part."""
     server.reset({"path": "shard.00002", "kind": "slow", "bytes_per_second": 80, "times": 1})
-    clean("cache")
-    settings = [*remote_settings("cache", address, 50 * bytes_of_shard), "max_duration=40ba", "train_loader.dataset.shuffle=false"]
+    clean("shared")
+    settings = [*remote_settings("shared", address, CACHED * bytes_of_shard), *IN_ORDER]
     first = subprocess.Popen(command(*settings), cwd=WORK, env=environment(), stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL)
-    part = WORK / "cache/.streaming/2.part.incomplete"
+    part = WORK / "shared/.streaming/2.part.incomplete"
     until = time.time() + 120
     while not (part.exists() and part.stat().st_size > 50) and time.time() < until:
         time.sleep(0.01)
@@ -209,8 +218,7 @@ def test_taken_over(server, address, bytes_of_shard):
     first.send_signal(signal.SIGKILL)
     first.wait()
     assert other.wait(timeout=200) == 0
-    train("train_loader.dataset.local=root/set", *settings[3:], "metrics_file=local-short.jsonl")
-    same_losses("other.jsonl", losses("local-short.jsonl"))
+    same_losses("other.jsonl", expected_in_order)
     ranges = [r["range"] for r in server.requests("shard.00002")]
     assert len(ranges) == 2 and ranges[0] is None and ranges[1].startswith("bytes="), ranges
     print(f"a downloader that was killed: another run went on with {ranges[1]} and had the losses of the local set")
@@ -219,24 +227,22 @@ def test_taken_over(server, address, bytes_of_shard):
 def test_faults(server, address, bytes_of_shard):
     """What a server does wrong for a while changes nothing; what it does wrong for ever ends the run in one sentence."""
     port = server.ports[1]
-    short = ["max_duration=40ba", "train_loader.dataset.shuffle=false"]
-    train("train_loader.dataset.local=root/set", *short, "metrics_file=local-short.jsonl")
-    local = losses("local-short.jsonl")
-    passing = [{"path": "shard.00003", "kind": "cut", "bytes": 200, "times": 2},
-               {"path": "shard.00006", "kind": "status", "status": 503, "times": 2},
+    short = [*IN_ORDER]
+    passing = [{"path": "shard.00003", "kind": "cut", "bytes": 200, "times": 1},
+               {"path": "shard.00006", "kind": "status", "status": 503, "times": 1},
                {"path": "shard.00009", "kind": "status", "status": 429, "retry_after": 1, "times": 1},
                {"path": "shard.00012", "kind": "corrupt", "times": 1},
                {"path": "shard.00015", "kind": "long_length", "times": 1},
                {"path": "shard.00018", "kind": "cut", "bytes": 100, "times": 1},
-               {"path": "shard.00018", "kind": "stall", "seconds": 4, "times": 1},
+               {"path": "shard.00018", "kind": "stall", "seconds": 3, "times": 1},
                {"path": "shard.00021.mds", "kind": "redirect", "times": 1,
                 "location": f"http://localhost:{port}/datasets/org/set/shard.00021.mds?moved"},
                {"path": "index.json", "kind": "status", "status": 500, "times": 1}]
     server.reset(*passing)
     clean("faulty")
-    train(*remote_settings("faulty", address, 50 * bytes_of_shard), *short, "train_loader.dataset.download_timeout=1",
+    train(*remote_settings("faulty", address, CACHED * bytes_of_shard), *short, "train_loader.dataset.download_timeout=1",
           "metrics_file=faulty.jsonl")
-    same_losses("faulty.jsonl", local)
+    same_losses("faulty.jsonl", expected_in_order)
     for shard, begin in (("00003", 200), ("00018", 100)):
         assert any(r["range"] == f"bytes={begin}-" for r in server.requests(f"shard.{shard}")), f"shard {shard} began anew"
     assert server.requests("?moved")
@@ -245,24 +251,30 @@ def test_faults(server, address, bytes_of_shard):
                ("status", {"status": 403}, "the server answers 403 Forbidden. A web server must give these files without a login"),
                ("status", {"status": 500}, "the server answers 500 Internal Server Error; it was asked several times"),
                ("corrupt", {}, "sha1 is "), ("short_length", {}, "it should have")]
-    for kind, more, sentence in endless:
-        server.reset({"path": "shard.00005", "kind": kind, **more})
-        clean("faulty")
-        train(*remote_settings("faulty", address, 50 * bytes_of_shard), *short, "train_loader.dataset.download_retry=1",
-              status=1, says=sentence)
-        assert not list((WORK / "faulty").rglob("shard.00005*")), "a wrong shard was kept"
+    # Each of them has a set of its own at the server, so that they run side by side.
+    for number in range(len(endless)):
+        os.symlink("set", WORK / f"root/datasets/org/endless-{number}")
+    server.reset(*({"path": f"endless-{number}/shard.00005", "kind": kind, **more}
+                   for number, (kind, more, _) in enumerate(endless)))
+
+    def refused(number):
+        train(*remote_settings(f"refused-{number}", f"{address[:-3]}endless-{number}", CACHED * bytes_of_shard), *short,
+              "train_loader.dataset.download_retry=1", status=1, says=endless[number][2])
+        assert not list((WORK / f"refused-{number}").rglob("shard.00005*")), "a wrong shard was kept"
+
+    side_by_side(*(functools.partial(refused, number) for number in range(len(endless))))
     server.reset()
-    train(*remote_settings("faulty2", address + "/nothing", 50 * bytes_of_shard), *short, status=1,
+    train(*remote_settings("faulty2", address + "/nothing", CACHED * bytes_of_shard), *short, status=1,
           says=["/nothing/index.json: the server answers 404 Not Found; check the address and split"])
     train(*remote_settings("faulty", address, 4 * bytes_of_shard), *short, status=1,
           says=["cache_limit: ", "shards at once, which take", "set it to that or more"])
     train(*remote_settings("faulty", address, bytes_of_shard // 2), *short, status=1, says="cache_limit: ")
-    train(*remote_settings("faulty", f"http://localhost:{port}/datasets/org/set", 50 * bytes_of_shard), *short, status=1,
+    train(*remote_settings("faulty", f"http://localhost:{port}/datasets/org/set", CACHED * bytes_of_shard), *short, status=1,
           says="holds shards of " + address)
     print("404, 403, 500, other bytes, another length, too small a limit, another address: one sentence")
 
 
-def test_store(bytes_of_shard):
+def test_store():
     """An object store, whose server checks signatures: compressed streams with proportions, and what keys are told."""
     store = Server("store_server.py", "store-state")
     write_set(WORK / "root/bucket/sets/one/train", 200, 6, 2, compression="gz")
@@ -305,16 +317,22 @@ def main():
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     (WORK / "run.yaml").write_text(CONFIG.replace("LOCAL", "root/set"))
-    bytes_of_shard = write_set(WORK / "root/datasets/org/set", 2000, 4, 1)
+    bytes_of_shard = write_set(WORK / "root/datasets/org/set", SHARDS, 4, 1)
     os.symlink("datasets/org/set", WORK / "root/set")
-    server = Server("hub_server.py", "state")
-    address = f"http://127.0.0.1:{server.ports[1]}/datasets/org/set"
-    test_two_thousand_shards(server, address, bytes_of_shard)
-    test_killed(server, address, bytes_of_shard)
-    test_taken_over(server, address, bytes_of_shard)
-    test_faults(server, address, bytes_of_shard)
-    server.process.terminate()
-    test_store(bytes_of_shard)
+    global expected, expected_in_order
+    train("train_loader.dataset.local=root/set", "metrics_file=local.jsonl")
+    expected = losses("local.jsonl")
+    assert len(expected) == BATCHES
+    train("train_loader.dataset.local=root/set", *IN_ORDER, "metrics_file=local-in-order.jsonl")
+    expected_in_order = losses("local-in-order.jsonl")
+
+    def with_server(test):
+        server = Server("hub_server.py", f"state-{test.__name__}")
+        test(server, f"http://127.0.0.1:{server.ports[1]}/datasets/org/set", bytes_of_shard)
+        server.process.terminate()
+
+    side_by_side(*(functools.partial(with_server, test) for test in (test_small_cache, test_killed, test_taken_over, test_faults)),
+                 test_store)
 
 
 main()

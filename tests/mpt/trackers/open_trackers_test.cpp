@@ -35,6 +35,12 @@ struct server_double {
     return false;
   }
 
+  /// Forgets the requests with that text.
+  void forget(std::string const& text) {
+    std::scoped_lock const guard(lock);
+    std::erase_if(requests, [&](auto const& request) { return test::contains(request, text); });
+  }
+
   std::mutex lock;
   bool is_away = false;
   std::vector<std::string> requests;
@@ -122,14 +128,18 @@ TEST_CASE("trackers: what a dead server missed goes there with the resumed run, 
   CHECK(server.has_request(R"("key":"second")"));
   CHECK(journals(folder / "trackers").empty());
 
-  server.is_away = true;
+  std::vector<std::filesystem::path> rest;
+  std::string text;
   {
     auto opened = open(3);
     opened[0]->log(3, {{"third", 3}});
+    rest = journals(folder / "trackers");
+    REQUIRE(rest.size() == 1);
+    text = test::read_all(rest[0]);
+    opened[0]->finish();
   }
-  server.is_away = false;
-  auto const rest = journals(folder / "trackers");
-  REQUIRE(rest.size() == 1);
+  test::write_all(rest[0], text);  // as a kill leaves it
+  server.forget("third");
   {
     auto opened = open(1);  // a new run in the same folder
     auto const notes = opened[0]->take_notes();
@@ -195,9 +205,13 @@ TEST_CASE("trackers: a run whose journal another program sends goes to another r
 
 TEST_CASE("trackers: a run that must go on, but whose id is in use, goes to a new run") {
   test::temporary_folder const folder;
+  auto const client = folder / "client";  // takes everything, so that nothing waits for it
+  test::write_all(client, "#!/bin/sh\ncat > /dev/null\necho '{\"type\": \"finished\"}'\n");
+  std::filesystem::permissions(client, std::filesystem::perms::owner_all);
   auto config = config_of(folder.path());
   config.logging.loggers.mlflow.reset();
-  config.logging.loggers.python_trackers = {{.python = "false", .id = "twin", .resume = "must"}};
+  config.logging.loggers.python_trackers = {
+      {.python = client.string(), .id = "twin", .resume = "must"}};
   auto const open = trackers::make_tracker_opener(config, config.logging.loggers, {});
   auto const first = open(1);
   auto const second = open(1);
