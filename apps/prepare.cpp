@@ -25,6 +25,7 @@
 #include <mpt/finetune/write_set.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 #include "support/app.hpp"
 #include "support/chat_templates.hpp"
@@ -125,7 +126,7 @@ void check_separators(arguments const& args, mpt::tokenizer const& tokenizer,
   options.inputs = args.files;
   options.out_root = args.out_root;
   options.split = args.split;
-  options.tokenizer = mpt::data::fingerprint_text(tokenizer.fingerprint());
+  options.tokenizer = parallel::hexadecimal(tokenizer.fingerprint());
   options.concat.sample_ids = args.concat_tokens;
   auto const affixes = mpt::read_text_affixes(tokenizer);
   check_separators(args, tokenizer, affixes);

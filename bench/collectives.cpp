@@ -13,10 +13,8 @@
 #include <fmt/format.h>
 #include <parallel/comm/timed_collectives.hpp>
 
-#include "devices.hpp"
+#include "launched_device.hpp"
 #include "support/app.hpp"
-#include "support/engine.hpp"
-
 #include "support/launch.hpp"
 
 namespace {
@@ -135,19 +133,10 @@ void run_on(arguments const& args, any_communicator& comm, Device& device,
 }
 
 void run(arguments const& args) {
-  auto const engine = apps::make_engine();
-  apps::launch({.ranks = args.ranks}, [&](any_communicator& comm, apps::placement const& process) {
-    apps::device_request const request{.kind = args.device,
-                                       .local_rank = process.local_rank,
-                                       .cores = process.cores,
-                                       .products = &engine};
-    apps::with_device(request, [&](auto& device, std::string const& name) {
-      if (args.type == "bf16")
-        run_on<bf16>(args, comm, device, name);
-      else
-        run_on<float>(args, comm, device, name);
-    });
-  });
+  launch_with_device(args.ranks, args.device, args.type,
+                     [&]<class T>(any_communicator& comm, auto& device, std::string const& name) {
+                       run_on<T>(args, comm, device, name);
+                     });
 }
 
 }  // namespace

@@ -24,11 +24,10 @@
 #include <parallel/train/stepper.hpp>
 
 #include "clock.hpp"
-#include "devices.hpp"
 #include "in_turn.hpp"
+#include "launched_device.hpp"
 #include "support/app.hpp"
 #include "support/cores.hpp"
-#include "support/engine.hpp"
 #include "support/launch.hpp"
 
 namespace {
@@ -155,19 +154,10 @@ void run_on_device(arguments const& args, any_communicator& comm, Device& device
 }
 
 void run(arguments const& args) {
-  auto const engine = apps::make_engine();
-  apps::launch({.ranks = args.ranks}, [&](any_communicator& comm, apps::placement const& process) {
-    apps::device_request const request{.kind = args.device,
-                                       .local_rank = process.local_rank,
-                                       .cores = process.cores,
-                                       .products = &engine};
-    apps::with_device(request, [&](auto& device, std::string const& name) {
-      if (args.precision == "bf16")
-        run_on_device<bf16>(args, comm, device, name);
-      else
-        run_on_device<float>(args, comm, device, name);
-    });
-  });
+  launch_with_device(args.ranks, args.device, args.precision,
+                     [&]<class T>(any_communicator& comm, auto& device, std::string const& name) {
+                       run_on_device<T>(args, comm, device, name);
+                     });
 }
 
 }  // namespace

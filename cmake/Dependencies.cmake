@@ -23,6 +23,7 @@ if(NOT TARGET yaml-cpp::yaml-cpp)
   list(APPEND parallellm_missing libyaml-cpp-dev)
 endif()
 parallellm_need(ZLIB ZLIB::ZLIB zlib1g-dev)
+parallellm_need(OpenSSL OpenSSL::Crypto libssl-dev COMPONENTS Crypto)
 foreach(row "zstd zstd.h zstd libzstd-dev" "utf8proc utf8proc.h utf8proc libutf8proc-dev"
     "xxhash xxhash.h xxhash libxxhash-dev" "zip zip.h zip libzip-dev")
   separate_arguments(row)

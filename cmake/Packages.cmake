@@ -20,7 +20,7 @@ set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "The headers, their CMake package an
 
 set(CPACK_DEBIAN_MPT_PACKAGE_NAME libparallellm-mpt-dev)
 set(CPACK_DEBIAN_MPT_PACKAGE_DEPENDS "libparallellm-dev (= ${PROJECT_VERSION}), nlohmann-json3-dev, libxxhash-dev, \
-libfmt-dev, libyaml-cpp-dev, zlib1g-dev, libzstd-dev, libutf8proc-dev, libzip-dev")
+libfmt-dev, libyaml-cpp-dev, zlib1g-dev, libzstd-dev, libutf8proc-dev, libzip-dev, libssl-dev")
 set(CPACK_COMPONENT_MPT_DESCRIPTION "The compiled library of the component mpt: the MPT model, its data and the
  parts of its programs.")
 include(CPack)

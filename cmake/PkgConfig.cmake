@@ -50,6 +50,6 @@ foreach(row "onednn;dnnl;oneDNN's products" "cblas;${parallellm_cblas_library};a
 endforeach()
 if(TARGET ParallelLM_mpt)
   parallellm_pkg_config(parallellm-mpt mpt "The MPT model, its data and the parts of its programs"
-    REQUIRES "parallellm-checkpoint = ${PROJECT_VERSION}" fmt yaml-cpp zlib libzstd libutf8proc libzip
+    REQUIRES "parallellm-checkpoint = ${PROJECT_VERSION}" fmt yaml-cpp zlib libzstd libutf8proc libzip libcrypto
     LIBRARIES -L\${libdir} -lParallelLM_mpt)
 endif()

@@ -27,6 +27,7 @@
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/hexadecimal.hpp>
 #include <parallel/core/patience.hpp>
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/host/stream.hpp>
@@ -75,7 +76,7 @@ inline void require_one_folder(std::filesystem::path const& folder,
   auto const sees_claim = [&] {
     try {
       auto const found = claims::read(claims::file_of(folder, owner.generation));
-      return found && found->token == parallel::checkpoint::checksum_text(owner.token);
+      return found && found->token == parallel::hexadecimal(owner.token);
     } catch (parallel::error const&) {
       return false;
     }

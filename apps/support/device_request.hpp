@@ -36,9 +36,4 @@ decltype(auto) with_cpu(device_request const& request, F&& f) {
                                requested > 0 ? " (OMP_NUM_THREADS)" : "", request.products->name));
 }
 
-/// The request of a program that is a single rank: all cores that this process may use.
-[[nodiscard]] inline device_request whole_machine(std::string kind, engine const& products) {
-  return {.kind = std::move(kind), .cores = available_cores(), .products = &products};
-}
-
 }  // namespace apps

@@ -2,7 +2,6 @@
 
 #include <mpt/console/say.hpp>
 #include <mpt/net/curl_transport.hpp>
-#include <mpt/net/openssl_digest.hpp>
 
 #include "support/http.hpp"
 
@@ -15,6 +14,5 @@ mpt::net::network apps::network_with(mpt::net::retry_policy const& policy,
   auto const say_wait = [says_waits](std::string const& sentence) {
     if (says_waits) mpt::console::say("note: {}\n", sentence);
   };
-  return {mpt::net::http_client(http_transport(), policy, say_wait, std::move(sleep)),
-          mpt::net::openssl_digest};
+  return {mpt::net::http_client(http_transport(), policy, say_wait, std::move(sleep))};
 }

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -16,19 +15,18 @@
 #include <fmt/format.h>
 #include <parallel/core/error.hpp>
 #include <parallel/core/failures.hpp>
+#include <parallel/core/hexadecimal.hpp>
+#include <parallel/core/random_bytes.hpp>
 
 namespace apps {
 
 namespace {
 
 std::string random_token() {
-  std::array<unsigned char, 16> bytes{};
-  parallel::require(
-      ::getrandom(bytes.data(), bytes.size(), 0) == static_cast<::ssize_t>(bytes.size()),
-      "--serve: the system gives no random numbers for a token");
-  std::string out;
-  for (auto const byte : bytes) out += fmt::format("{:02x}", byte);
-  return out;
+  std::array<std::byte, 16> bytes{};
+  parallel::require(parallel::fill_randomly(bytes),
+                    "--serve: the system gives no random numbers for a token");
+  return parallel::hexadecimal(bytes);
 }
 
 /// What a browser asks, up to the end of its head; "" where it does not come within seconds.

@@ -1,25 +1,23 @@
 #include "support/run_key.hpp"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <mpt/digest.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/hexadecimal.hpp>
+#include <parallel/core/random_bytes.hpp>
 
 namespace apps {
 
@@ -27,18 +25,9 @@ namespace {
 
 constexpr std::size_t key_digits = 64;
 
-std::string hexadecimal(unsigned char const* bytes, std::size_t count) {
-  std::string out;
-  for (std::size_t i = 0; i < count; ++i) out += fmt::format("{:02x}", bytes[i]);
-  return out;
-}
-
 std::string random_digits(std::size_t digits) {
-  std::vector<unsigned char> bytes(digits / 2);
-  parallel::require(
-      ::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
-      "the system gives no random numbers");
-  return hexadecimal(bytes.data(), bytes.size());
+  auto const bytes = parallel::random_bytes(digits / 2);
+  return parallel::hexadecimal(std::as_bytes(std::span(bytes)));
 }
 
 /// Gives the file `part` the name `name` unless a file of that name exists, like O_EXCL, but so
@@ -106,13 +95,8 @@ run_key run_key::read_or_make(std::filesystem::path const& file) {
 }
 
 std::string run_key::seal(std::string_view text) const {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> out{};
-  unsigned length = 0;
-  parallel::require(HMAC(EVP_sha256(), secret_.data(), static_cast<int>(secret_.size()),
-                         reinterpret_cast<unsigned char const*>(text.data()), text.size(),
-                         out.data(), &length) != nullptr,
-                    "OpenSSL computes no HMAC");
-  return hexadecimal(out.data(), length);
+  auto const code = mpt::hmac_sha256(secret_, text);
+  return parallel::hexadecimal(std::as_bytes(std::span(code)));
 }
 
 std::string random_name() { return random_digits(16); }
@@ -120,20 +104,15 @@ std::string random_name() { return random_digits(16); }
 std::string hash_of_file(std::filesystem::path const& file) {
   parallel::descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (in.get() < 0) parallel::files::failure(file, "cannot be read");
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> const sum(EVP_MD_CTX_new(),
-                                                                    &EVP_MD_CTX_free);
-  EVP_DigestInit_ex(sum.get(), EVP_sha256(), nullptr);
+  mpt::digest sum(mpt::digest_kind::sha256);
   std::vector<char> bytes(std::size_t{1} << 20);
   for (;;) {
     auto const got = ::read(in.get(), bytes.data(), bytes.size());
     if (got < 0) parallel::files::failure(file, "cannot be read");
     if (got == 0) break;
-    EVP_DigestUpdate(sum.get(), bytes.data(), static_cast<std::size_t>(got));
+    sum.update({bytes.data(), static_cast<std::size_t>(got)});
   }
-  std::array<unsigned char, EVP_MAX_MD_SIZE> out{};
-  unsigned length = 0;
-  EVP_DigestFinal_ex(sum.get(), out.data(), &length);
-  return hexadecimal(out.data(), length);
+  return sum.finish();
 }
 
 }  // namespace apps

@@ -16,6 +16,7 @@
 #include <parallel/checkpoint/hash.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/texts.hpp>
+#include <parallel/core/hexadecimal.hpp>
 #include <parallel/device/host/stream.hpp>
 
 #include "support/launch.hpp"
@@ -33,7 +34,7 @@ namespace apps {
     std::array<char, 65536> block;
     while (in.read(block.data(), block.size()) || in.gcount() > 0)
       sum.add(std::as_bytes(std::span(block).first(static_cast<std::size_t>(in.gcount()))));
-    return parallel::checkpoint::checksum_text(sum.value());
+    return parallel::hexadecimal(sum.value());
   };
   std::error_code unreadable;
   std::vector<std::string> out{"the program " + sum_of("/proc/self/exe"),

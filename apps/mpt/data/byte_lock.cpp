@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include <cerrno>
 #include <utility>
 
 namespace mpt::data {
@@ -12,27 +11,20 @@ byte_lock::byte_lock(std::filesystem::path file, std::uint64_t byte)
   if (file_.get() < 0) parallel::files::failure(path_, "cannot open this file of locks");
 }
 
-bool byte_lock::try_shared() { return set(F_RDLCK); }
+bool byte_lock::try_shared() { return set(parallel::files::byte_lock_kind::shared); }
 
-bool byte_lock::try_exclusive() { return set(F_WRLCK); }
+bool byte_lock::try_exclusive() { return set(parallel::files::byte_lock_kind::exclusive); }
 
-void byte_lock::unlock() { static_cast<void>(set(F_UNLCK)); }
+void byte_lock::unlock() { static_cast<void>(set(parallel::files::byte_lock_kind::none)); }
 
-bool byte_lock::set(short type) {
-  struct ::flock request {};
-  request.l_type = type;
-  request.l_whence = SEEK_SET;
-  request.l_start = static_cast<::off_t>(byte_);
-  request.l_len = 1;
-  while (::fcntl(file_.get(), F_OFD_SETLK, &request) != 0) {
-    if (errno == EINTR) continue;
-    if (errno == EAGAIN || errno == EACCES) return false;
+bool byte_lock::set(parallel::files::byte_lock_kind kind) {
+  auto const result = parallel::files::try_lock_byte(file_.get(), byte_, kind);
+  if (result == parallel::files::lock_result::unsupported)
     parallel::files::failure(
         path_,
         "cannot lock this file, by which processes share the folder; choose a folder on a file "
         "system that has locks");
-  }
-  return true;
+  return result == parallel::files::lock_result::locked;
 }
 
 }  // namespace mpt::data

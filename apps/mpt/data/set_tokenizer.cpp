@@ -5,15 +5,9 @@
 #include <vector>
 
 #include <mpt/data/json.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace mpt::data {
-
-std::string fingerprint_text(std::uint64_t fingerprint) {
-  std::string out(16, '0');
-  for (auto digit = out.rbegin(); digit != out.rend(); ++digit, fingerprint >>= 4U)
-    *digit = "0123456789abcdef"[fingerprint & 15U];
-  return out;
-}
 
 std::optional<std::string> tokenizer_of_set(std::filesystem::path const& folder) {
   namespace fs = std::filesystem;
@@ -46,7 +40,7 @@ std::string other_tokenizer_note(std::filesystem::path const& folder,
   if (tokenizer.empty() || !fs::is_regular_file(file, unreadable)) return {};
   auto const set_fingerprint = tokenizer_of_set(folder);
   if (!set_fingerprint) return {};
-  auto const file_fingerprint = fingerprint_text(
+  auto const file_fingerprint = parallel::hexadecimal(
       tokenizer_fingerprint(parallel::read_text_file(file, largest_tokenizer_file)));
   if (file_fingerprint == *set_fingerprint) return {};
   return parallel::concat(folder.native(), " was made with another tokenizer than ", file.native(),

@@ -16,6 +16,7 @@
 #include <mpt/finetune/stitch_turns.hpp>
 #include <mpt/finetune/tokenize_row.hpp>
 #include <mpt/tokenizer/end_of_text.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace mpt::finetune {
 namespace {
@@ -132,7 +133,7 @@ read_report write_set(finetuning_source const& source, write_options const& opti
     parallel::write_text_file(
         folder.path() / "prepare.json",
         data::python_json(
-            {{"parameters", {{"tokenizer", data::fingerprint_text(tokenizer->fingerprint())}}}}) +
+            {{"parameters", {{"tokenizer", parallel::hexadecimal(tokenizer->fingerprint())}}}}) +
             "\n");
   folder.finish();
   return report;

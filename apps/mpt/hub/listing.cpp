@@ -11,6 +11,7 @@
 #include <mpt/data/json.hpp>
 #include <mpt/hub/repository.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace mpt::hub {
 namespace {
@@ -30,18 +31,16 @@ constexpr int tree_version = 1;
   return true;
 }
 
-[[nodiscard]] bool is_hexadecimal(std::string_view text, std::size_t length) {
-  return text.size() == length && std::ranges::all_of(text, [](char letter) {
-           return (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'f');
-         });
+[[nodiscard]] bool is_digest(std::string_view text, std::size_t digits) {
+  return text.size() == digits && parallel::is_hexadecimal(text);
 }
 
 void check(listed_file const& file, std::string_view source) {
   parallel::require(is_safe_path(file.path), source, ": lists a file \"", file.path,
                     "\", which leads out of the folder; nothing is downloaded from it");
-  parallel::require(is_hexadecimal(file.git_id, 40), source, ": the id of \"", file.path,
+  parallel::require(is_digest(file.git_id, 40), source, ": the id of \"", file.path,
                     "\" is not 40 hexadecimal digits");
-  parallel::require(file.sha256.empty() || is_hexadecimal(file.sha256, 64), source,
+  parallel::require(file.sha256.empty() || is_digest(file.sha256, 64), source,
                     ": the checksum of \"", file.path, "\" is not 64 hexadecimal digits");
   parallel::require(file.size <= max_file_bytes, source, ": \"", file.path, "\" has ", file.size,
                     " bytes, which no file has");
@@ -51,10 +50,10 @@ void check(listed_file const& file, std::string_view source) {
 
 net::expected_content listed_file::content() const {
   if (!sha256.empty())
-    return {.size = size, .checksum = net::checksum{net::digest_kind::sha256, sha256}};
+    return {.size = size, .checksum = net::checksum{digest_kind::sha256, sha256}};
   auto prefix = parallel::concat("blob ", size);
   prefix += '\0';
-  return {.size = size, .checksum = net::checksum{net::digest_kind::sha1, git_id, prefix}};
+  return {.size = size, .checksum = net::checksum{digest_kind::sha1, git_id, prefix}};
 }
 
 void add_page(listing& files, nlohmann::json const& page, std::string_view source) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,40 +12,12 @@
 #include <fmt/format.h>
 
 #include <mpt/ascii.hpp>
+#include <mpt/digest.hpp>
 #include <mpt/net/url.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace mpt::net {
 namespace {
-
-[[nodiscard]] std::string sha256(digest_factory const& digests, std::string_view bytes) {
-  auto const digest = digests(digest_kind::sha256);
-  digest->update(bytes);
-  return digest->finish();
-}
-
-[[nodiscard]] std::string bytes_of_hexadecimal(std::string_view digits) {
-  std::string out;
-  auto const value = [](char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; };
-  for (std::size_t i = 0; i + 1 < digits.size(); i += 2)
-    out += static_cast<char>(value(digits[i]) * 16 + value(digits[i + 1]));
-  return out;
-}
-
-/// HMAC-SHA256 (RFC 2104), in hexadecimal digits.
-[[nodiscard]] std::string hmac(digest_factory const& digests, std::string_view key,
-                               std::string_view text) {
-  constexpr std::size_t block_bytes = 64;
-  std::string padded(key);
-  if (padded.size() > block_bytes) padded = bytes_of_hexadecimal(sha256(digests, padded));
-  padded.resize(block_bytes, '\0');
-  auto const masked = [&](unsigned char mask) {
-    std::string out = padded;
-    for (char& letter : out) letter = static_cast<char>(static_cast<unsigned char>(letter) ^ mask);
-    return out;
-  };
-  auto const inner = sha256(digests, masked(0x36) + std::string(text));
-  return sha256(digests, masked(0x5c) + bytes_of_hexadecimal(inner));
-}
 
 /// A value without blanks at its ends, with one blank for several inside.
 [[nodiscard]] std::string canonical_value(std::string_view value) {
@@ -79,13 +52,11 @@ namespace {
 }  // namespace
 
 header_list aws_signature(http_request const& request, aws_key const& key,
-                          std::chrono::system_clock::time_point time,
-                          digest_factory const& digests) {
-  parallel::require(static_cast<bool>(digests), "this build computes no checksums");
+                          std::chrono::system_clock::time_point time) {
   auto const seconds = fmt::gmtime(std::chrono::system_clock::to_time_t(time));
   auto const date = fmt::format("{:%Y%m%d}", seconds);
   auto const address = parse_url(request.url);
-  auto const payload = sha256(digests, request.body);
+  auto const payload = digest_of(digest_kind::sha256, request.body);
   header_list out{{"x-amz-content-sha256", payload},
                   {"x-amz-date", fmt::format("{:%Y%m%dT%H%M%SZ}", seconds)}};
   if (!key.session_token.empty()) out.emplace_back("x-amz-security-token", key.session_token);
@@ -104,14 +75,16 @@ header_list aws_signature(http_request const& request, aws_key const& key,
                                      canonical_query(address.query), lines, names, payload);
   auto const scope = fmt::format("{}/{}/s3/aws4_request", date, key.region);
   auto const text = fmt::format("AWS4-HMAC-SHA256\n{:%Y%m%dT%H%M%SZ}\n{}\n{}", seconds, scope,
-                                sha256(digests, canonical));
+                                digest_of(digest_kind::sha256, canonical));
   std::string chain = "AWS4" + key.secret_key;
   for (std::string_view const part :
        std::array<std::string_view, 4>{date, key.region, "s3", "aws4_request"})
-    chain = bytes_of_hexadecimal(hmac(digests, chain, part));
+    chain = hmac_sha256(chain, part);
+  auto const signature = hmac_sha256(chain, text);
   out.emplace_back("Authorization",
                    fmt::format("AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={}",
-                               key.access_key, scope, names, hmac(digests, chain, text)));
+                               key.access_key, scope, names,
+                               parallel::hexadecimal(std::as_bytes(std::span(signature)))));
   return out;
 }
 

@@ -13,7 +13,6 @@
 
 #include <mpt/ascii.hpp>
 #include <mpt/net/aws_signature.hpp>
-#include <mpt/net/openssl_digest.hpp>
 #include <mpt/net/url.hpp>
 
 namespace mpt::net {
@@ -195,8 +194,8 @@ class connection {
     if (!request.bearer_token.empty())
       add_header(headers, "Authorization: Bearer " + request.bearer_token);
     if (request.signing_key)
-      for (auto const& [name, value] : aws_signature(
-               request, *request.signing_key, std::chrono::system_clock::now(), openssl_digest))
+      for (auto const& [name, value] :
+           aws_signature(request, *request.signing_key, std::chrono::system_clock::now()))
         add_header(headers, name + ": " + value);
     add_header(headers, "Expect:");  // a body goes without waiting for leave
     set(handle, CURLOPT_URL, parse_url(request.url).text().c_str());

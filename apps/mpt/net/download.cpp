@@ -214,20 +214,18 @@ class file_download {
 
 }  // namespace
 
-std::string digest_of_file(digest_factory const& digests, fs::path const& file,
-                           checksum const& like) {
-  parallel::require(static_cast<bool>(digests), "this build computes no checksums");
-  auto const digest = digests(like.kind);
-  digest->update(like.prefix);
+std::string digest_of_file(fs::path const& file, checksum const& like) {
+  digest sum(like.kind);
+  sum.update(like.prefix);
   parallel::input_file const in(file);
   std::vector<std::byte> bytes(std::size_t{1} << 20);
   for (std::uint64_t offset = 0;;) {
     auto const count = in.read_some(offset, bytes);
     if (count == 0) break;
-    digest->update({reinterpret_cast<char const*>(bytes.data()), count});
+    sum.update({reinterpret_cast<char const*>(bytes.data()), count});
     offset += count;
   }
-  return digest->finish();
+  return sum.finish();
 }
 
 http_response download(network const& net, http_request const& request, fs::path const& target,
@@ -243,7 +241,7 @@ http_response download(network const& net, http_request const& request, fs::path
     }
     if (!response.succeeded()) return response;
     if (expected.checksum) {
-      auto const found = digest_of_file(net.digests, work.partial().path(), *expected.checksum);
+      auto const found = digest_of_file(work.partial().path(), *expected.checksum);
       if (found != expected.checksum->hexadecimal) {
         work.partial().discard();
         parallel::require(

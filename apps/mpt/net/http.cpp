@@ -89,7 +89,7 @@ http_client::http_client(http_transport transport, retry_policy policy, note on_
       sleep_(std::move(sleep)) {
   parallel::require(static_cast<bool>(transport_),
                     "these programs were built without libcurl, so nothing can be downloaded; "
-                    "install libcurl4-openssl-dev and libssl-dev and build again");
+                    "install libcurl4-openssl-dev and build again");
   if (!sleep_) sleep_ = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); };
 }
 

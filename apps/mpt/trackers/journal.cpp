@@ -2,13 +2,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+
+#include <parallel/core/file_lock.hpp>
 
 namespace mpt::trackers {
 namespace {
@@ -34,9 +34,11 @@ constexpr std::size_t block = std::size_t{64} << 10;
 
 /// Locks a journal for this process, after a moment of patience: is_in_use() holds a lock briefly.
 void lock_file(int file, std::filesystem::path const& path) {
-  for (int tries = 0; ::flock(file, LOCK_EX | LOCK_NB) != 0; ++tries) {
-    if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) parallel::files::failure(path, "cannot be locked");
+  using parallel::files::lock_result;
+  for (int tries = 0;; ++tries) {
+    auto const result = parallel::files::try_lock(file);
+    if (result == lock_result::locked) return;
+    if (result == lock_result::unsupported) parallel::files::failure(path, "cannot be locked");
     if (tries == 10)
       parallel::fail<journal_in_use>(path.string(),
                                      ": another program sends these metrics; wait for it");
@@ -44,19 +46,12 @@ void lock_file(int file, std::filesystem::path const& path) {
   }
 }
 
-/// Whether an open file is the one that has the name `path`.
-[[nodiscard]] bool is_named(int file, std::filesystem::path const& path) {
-  struct ::stat opened {};
-  struct ::stat named {};
-  return file >= 0 && ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
 }  // namespace
 
 bool journal::is_in_use(std::filesystem::path const& path) {
   parallel::descriptor const file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  return file.get() >= 0 && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  return file.get() >= 0 &&
+         parallel::files::try_lock(file.get()) == parallel::files::lock_result::busy;
 }
 
 void journal::open() {
@@ -69,7 +64,7 @@ void journal::open() {
     if (reader_.get() < 0 && errno == ENOENT) continue;
     if (reader_.get() < 0) parallel::files::failure(path_, "cannot be read");
     lock_file(reader_.get(), path_);
-  } while (!is_named(reader_.get(), path_));  // who held the lock has deleted it
+  } while (!parallel::files::is_named(reader_.get(), path_));  // who held the lock has deleted it
   file_ = open_file();
 }
 

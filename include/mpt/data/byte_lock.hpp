@@ -1,15 +1,15 @@
 // byte_lock: locks on numbered parts of a folder between threads, processes and, where they share a
 // disk with locks, machines.
 //
-// A lock is held on one byte of a file (which need not have that byte) by an open file description
-// of its own (fcntl(2), F_OFD_SETLK). The kernel unlocks it when the process dies. One file serves
-// any number of parts, and is never removed, so no one locks a file that others no longer see.
+// A lock is that of one byte of a file, which need not have that byte (core/file_lock.hpp). One
+// file serves any number of parts, and is never removed, so no one locks a file that others no
+// longer see.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 
-#include <parallel/core/file.hpp>
+#include <parallel/core/file_lock.hpp>
 
 namespace mpt::data {
 
@@ -29,7 +29,7 @@ class byte_lock {
   void unlock();
 
  private:
-  [[nodiscard]] bool set(short type);
+  [[nodiscard]] bool set(parallel::files::byte_lock_kind kind);
 
   std::filesystem::path path_;
   parallel::descriptor file_;

@@ -73,9 +73,6 @@ class concatenator {
     return id_count;
   }
 
-  /// Ids that wait for a full sample.
-  [[nodiscard]] std::size_t pending_ids() const { return buffer_.size(); }
-
  private:
   concatenator_options options_;
   std::uint64_t next_document_;

@@ -1,8 +1,5 @@
-// One writer per folder: flock(2) on the folder itself, which leaves nothing behind after a crash.
+// One writer per folder: a lock of the folder itself, which leaves nothing behind after a crash.
 #pragma once
-
-#include <fcntl.h>
-#include <sys/file.h>
 
 #include <filesystem>
 

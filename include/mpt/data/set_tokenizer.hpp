@@ -1,7 +1,6 @@
 // The tokenizer that made a set of tokens: prepare records its fingerprint beside the set.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -12,11 +11,8 @@
 
 namespace mpt::data {
 
-/// A tokenizer's fingerprint as records hold it: 16 hexadecimal digits.
-[[nodiscard]] std::string fingerprint_text(std::uint64_t fingerprint);
-
-/// The fingerprint text of the tokenizer that made the set in `folder`, which may consist of
-/// several parts; nullopt if no record has it.
+/// The fingerprint, as 16 hexadecimal digits, of the tokenizer that made the set in `folder`, which
+/// may consist of several parts; nullopt if no record has it.
 [[nodiscard]] std::optional<std::string> tokenizer_of_set(std::filesystem::path const& folder);
 
 /// A note for the user if the set in `folder` was made with another tokenizer than the one at

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include <mpt/net/digest.hpp>
+#include <mpt/digest.hpp>
 #include <mpt/net/http.hpp>
 
 namespace mpt::net {
@@ -17,7 +17,6 @@ namespace mpt::net {
 /// What a download needs.
 struct network {
   http_client client;
-  digest_factory digests;
 };
 
 struct checksum {
@@ -53,7 +52,6 @@ using byte_progress = std::function<void(std::uint64_t bytes)>;
                                      byte_progress const& on_bytes = {});
 
 /// The checksum of a file, in hexadecimal digits.
-[[nodiscard]] std::string digest_of_file(digest_factory const& digests,
-                                         std::filesystem::path const& file, checksum const& like);
+[[nodiscard]] std::string digest_of_file(std::filesystem::path const& file, checksum const& like);
 
 }  // namespace mpt::net

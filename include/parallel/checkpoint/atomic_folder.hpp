@@ -17,8 +17,8 @@
 #include <system_error>
 #include <vector>
 
-#include <parallel/checkpoint/hash.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace parallel::checkpoint {
 
@@ -28,7 +28,7 @@ enum class if_exists { refuse, replace };
 /// The path to which the next content of `folder` is written: `folder` + ".tmp-" + token.
 [[nodiscard]] inline std::filesystem::path temporary_name(std::filesystem::path folder,
                                                           std::uint64_t token) {
-  folder += ".tmp-" + checksum_text(token);
+  folder += ".tmp-" + hexadecimal(token);
   return folder;
 }
 
@@ -37,7 +37,7 @@ enum class if_exists { refuse, replace };
   for (std::string_view const mark : {".tmp-", ".trash-", ".old-"}) {
     auto const begin = name.rfind(mark);
     if (begin != std::string_view::npos && begin > 0 && name.size() == begin + mark.size() + 16 &&
-        name.find_first_not_of("0123456789abcdef", begin + mark.size()) == std::string_view::npos)
+        is_hexadecimal(name.substr(begin + mark.size())))
       return name.substr(0, begin);
   }
   return {};
@@ -48,7 +48,7 @@ enum class if_exists { refuse, replace };
                                                      std::string_view mark = ".trash-") {
   for (std::uint64_t token = 0;; ++token) {
     auto free = name;
-    free += concat(mark, checksum_text(token));
+    free += concat(mark, hexadecimal(token));
     if (!files::exists(free)) return free;
   }
 }

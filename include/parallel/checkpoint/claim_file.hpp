@@ -20,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
-#include <parallel/checkpoint/hash.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/hexadecimal.hpp>
 #include <parallel/core/tensor.hpp>
 
 namespace parallel::checkpoint {
@@ -52,7 +52,7 @@ inline constexpr std::size_t most_bytes = 4096;
 
 /// The last line.
 [[nodiscard]] inline std::string beat_text(std::uint64_t beats) {
-  return concat("beat ", checksum_text(beats).substr(2), "\n");
+  return concat("beat ", hexadecimal(beats).substr(2), "\n");
 }
 inline constexpr std::string_view ended_text = "beat ended         \n";
 static_assert(ended_text.size() == beat_bytes);

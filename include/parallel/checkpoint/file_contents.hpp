@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <parallel/checkpoint/slice.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace parallel::checkpoint {
 
@@ -51,8 +52,8 @@ struct file_contents {
 inline void require_header(std::string_view file, file_contents const& contents,
                            std::uint64_t found) {
   require(!contents.header || found == *contents.header, file, ": its header (the first ",
-          contents.header_bytes, " bytes) is damaged: its checksum is ", checksum_text(found),
-          ", the manifest says ", checksum_text(contents.header.value_or(0)),
+          contents.header_bytes, " bytes) is damaged: its checksum is ", hexadecimal(found),
+          ", the manifest says ", hexadecimal(contents.header.value_or(0)),
           "; use another checkpoint");
 }
 

@@ -24,8 +24,6 @@
 // remove when it was stopped.)
 #pragma once
 
-#include <sys/random.h>
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -45,7 +43,9 @@
 #include <parallel/checkpoint/save_target.hpp>
 #include <parallel/checkpoint/this_process.hpp>
 #include <parallel/core/failures.hpp>
+#include <parallel/core/hexadecimal.hpp>
 #include <parallel/core/patience.hpp>
+#include <parallel/core/random_bytes.hpp>
 
 namespace parallel::checkpoint {
 
@@ -130,7 +130,7 @@ class folder_claim {
       if (!generations.empty() && generations.back() != id_.generation) break;
       found = read();
     }
-    if (found && (!found->whole() || found->token == checksum_text(id_.token))) {
+    if (found && (!found->whole() || found->token == hexadecimal(id_.token))) {
       checked_at_ = std::chrono::steady_clock::now();
       return;
     }
@@ -197,9 +197,9 @@ class folder_claim {
       if (errno == EEXIST) return false;
       files::failure(path, "cannot create this file, which says who writes into its folder");
     }
-    id_ = {last + 1, drawn_number()};
+    id_ = {last + 1, random_number()};
     auto const text = claim_files::format({.text = {},
-                                           .token = checksum_text(id_.token),
+                                           .token = hexadecimal(id_.token),
                                            .holder = name_of_this_process(),
                                            .scope = scope_of_processes(),
                                            .number = number_of_this_process(),
@@ -261,12 +261,6 @@ class folder_claim {
       } catch (error const&) {  // the disk may come back
       }
     }
-  }
-
-  [[nodiscard]] static std::uint64_t drawn_number() {
-    std::uint64_t out = 0;
-    require(::getrandom(&out, sizeof out, 0) == sizeof out, "the system gives no random numbers");
-    return out;
   }
 
   std::filesystem::path folder_;

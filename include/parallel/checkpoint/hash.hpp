@@ -6,7 +6,6 @@
 #include <memory>
 #include <new>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include <xxhash.h>
@@ -41,13 +40,5 @@ class running_checksum {
   };
   std::unique_ptr<::XXH3_state_t, release> state_;
 };
-
-/// 16 hexadecimal digits.
-[[nodiscard]] inline std::string checksum_text(std::uint64_t value) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string out;
-  for (int shift = 60; shift >= 0; shift -= 4) out += digits[(value >> shift) & 15U];
-  return out;
-}
 
 }  // namespace parallel::checkpoint

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include <parallel/checkpoint/checkpoints.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace parallel::checkpoint {
 
@@ -31,7 +32,7 @@ struct local_pointer {
 [[nodiscard]] inline std::string format_local_pointer(local_pointer const& pointer) {
   return concat("{\"checkpoint\": \"", pointer.id.text(),
                 "\", \"generation\": ", pointer.generation, ", \"manifest\": \"",
-                checksum_text(pointer.manifest), "\"}\n");
+                hexadecimal(pointer.manifest), "\"}\n");
 }
 
 /// Parses the text of the file, which messages name as `location`.

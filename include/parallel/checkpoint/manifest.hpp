@@ -18,6 +18,7 @@
 #include <parallel/checkpoint/slice.hpp>
 #include <parallel/checkpoint/tiling.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace parallel::checkpoint {
 
@@ -45,11 +46,11 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
       concat("{\n \"format\": \"", manifest_format, "\",\n \"version\": ", manifest_version, ",\n");
   if (value.writer.generation > 0)
     out += concat(" \"writer\": {\"generation\": ", value.writer.generation, ", \"token\": \"",
-                  checksum_text(value.writer.token), "\"},\n");
+                  hexadecimal(value.writer.token), "\"},\n");
   out += concat(" \"state\": ", dump_json(value.state, location), ",\n",
                 format_slices(value.slices, location));
   auto const sum = checksum(std::string_view(out));
-  return concat(out, detail::checksum_head, checksum_text(sum), detail::checksum_tail);
+  return concat(out, detail::checksum_head, hexadecimal(sum), detail::checksum_tail);
 }
 
 /// Whether a manifest's text ends in the checksum of the text before it, as `commit` wrote it.
@@ -58,7 +59,7 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
   if (text.size() < tail) return false;
   auto const body = text.substr(0, text.size() - tail);
   return text.substr(body.size()) ==
-         concat(detail::checksum_head, checksum_text(checksum(body)), detail::checksum_tail);
+         concat(detail::checksum_head, hexadecimal(checksum(body)), detail::checksum_tail);
 }
 
 /// Parses and checks a manifest; `location` (its file) begins every message.

@@ -1,21 +1,15 @@
 // save_lock: lets one program at a time write an export. (Checkpoints are written for longer and
 // use folder_claim.hpp.)
 //
-// The lock is a file beside the export, held by flock(2) while a program writes, so the system
-// frees it when the program ends for any reason. Its text names the holder. NFS (since
-// Linux 2.6.12), Lustre (mounted with flock), CephFS, GPFS and BeeGFS show such locks to all
-// machines; on a file system without locks, save_lock
-// does not protect.
+// The lock is that of a file beside the export, held while a program writes (file_lock.hpp). The
+// file's text names the holder. On a file system without locks, save_lock does not protect.
 #pragma once
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -24,6 +18,7 @@
 #include <parallel/checkpoint/this_process.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/file_lock.hpp>
 
 namespace parallel::checkpoint {
 
@@ -40,9 +35,9 @@ class save_lock {
       handle_ = descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
       if (handle_.get() < 0)
         files::failure(path_, "cannot create this file, which locks its folder");
-      if (::flock(handle_.get(), LOCK_EX | LOCK_NB) != 0) {
-        if (errno == EINTR) continue;
-        if (errno != EWOULDBLOCK) break;  // a disk without locks
+      auto const result = files::try_lock(handle_.get());
+      if (result == files::lock_result::unsupported) break;
+      if (result == files::lock_result::busy) {
         auto const holder_text = holder();
         require(holder_text.empty() && ++tries < 100, target.native(),
                 ": another program is writing here (",
@@ -52,7 +47,7 @@ class save_lock {
             std::chrono::milliseconds(1));  // the holder is about to write its name
         continue;
       }
-      if (is_own_file()) break;
+      if (files::is_named(handle_.get(), path_)) break;
     }
     auto const text = name_of_this_process() + "\n";
     if (::ftruncate(handle_.get(), 0) != 0 ||
@@ -64,13 +59,6 @@ class save_lock {
   ~save_lock() { static_cast<void>(::unlink(path_.c_str())); }  // before the descriptor closes
 
  private:
-  /// Whether the path still names the locked file: the previous holder removes its own file.
-  [[nodiscard]] bool is_own_file() const {
-    struct ::stat locked {};
-    struct ::stat named {};
-    return ::fstat(handle_.get(), &locked) == 0 && ::stat(path_.c_str(), &named) == 0 &&
-           locked.st_ino == named.st_ino && locked.st_dev == named.st_dev;
-  }
   /// The first line of the locked file, which the holder wrote; empty if it has written none yet.
   [[nodiscard]] std::string holder() const {
     std::array<char, 400> text{};

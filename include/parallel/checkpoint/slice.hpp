@@ -7,7 +7,6 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -20,6 +19,7 @@
 #include <parallel/checkpoint/hash.hpp>
 #include <parallel/checkpoint/json.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace parallel::checkpoint {
 
@@ -64,8 +64,8 @@ inline void require_checksum(std::string_view file, std::string_view tensor,
                              slice_record const& slice, std::uint64_t found) {
   require(found == slice.checksum, file, ": elements ", slice.begin, " to ", slice.end,
           " of tensor \"", tensor, "\" (", slice.bytes, " bytes at ", slice.offset,
-          ") are damaged: their checksum is ", checksum_text(found), ", the manifest says ",
-          checksum_text(slice.checksum), "; use another checkpoint");
+          ") are damaged: their checksum is ", hexadecimal(found), ", the manifest says ",
+          hexadecimal(slice.checksum), "; use another checkpoint");
 }
 
 /// Whether a tensor may have this name: 1 to 1024 bytes without control characters or '@', which
@@ -81,12 +81,9 @@ namespace detail {
 
 [[nodiscard]] inline std::uint64_t parse_checksum(std::string const& text,
                                                   std::string_view location) {
-  std::uint64_t value = 0;
-  auto const* last = text.data() + text.size();
-  auto const [end, problem] = std::from_chars(text.data(), last, value, 16);
-  require(text.size() == 16 && problem == std::errc() && end == last, location,
-          ": a checksum must be 16 hexadecimal digits");
-  return value;
+  auto const value = parse_hexadecimal(text);
+  require(value.has_value(), location, ": a checksum must be 16 hexadecimal digits");
+  return *value;
 }
 
 [[nodiscard]] inline slice_record parse_slice(nlohmann::json const& json,
@@ -146,7 +143,7 @@ inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_v
   for (auto const& [name, bytes] : set.files) {
     ordered_json json({{"name", name}, {"bytes", bytes}});
     if (auto const sum = set.headers.find(name); sum != set.headers.end())
-      json["header"] = checksum_text(sum->second);
+      json["header"] = hexadecimal(sum->second);
     out += separator + json.dump();
     separator = ",\n  ";
   }
@@ -161,7 +158,7 @@ inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_v
     for (auto const& slice : tensor.slices) {
       ordered_json record{{"begin", slice.begin}, {"end", slice.end},
                           {"file", slice.file},   {"offset", slice.offset},
-                          {"bytes", slice.bytes}, {"xxh3", checksum_text(slice.checksum)}};
+                          {"bytes", slice.bytes}, {"xxh3", hexadecimal(slice.checksum)}};
       if (slice.run > 0) {
         record["run"] = slice.run;
         record["stride"] = slice.stride;

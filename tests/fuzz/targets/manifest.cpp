@@ -4,6 +4,7 @@
 #include <mpt/hf/model_source.hpp>
 #include <parallel/checkpoint/local_pointer.hpp>
 #include <parallel/checkpoint/manifest.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 #include "../support.hpp"
 #include "../targets.hpp"
@@ -20,7 +21,7 @@ void fuzz::manifest(std::string_view input) {
   constexpr auto tail = pc::detail::checksum_head.size() + 16 + pc::detail::checksum_tail.size();
   auto const body = input.substr(0, input.rfind(pc::detail::checksum_head));
   auto const text =
-      parallel::concat(body, pc::detail::checksum_head, pc::checksum_text(pc::checksum(body)),
+      parallel::concat(body, pc::detail::checksum_head, parallel::hexadecimal(pc::checksum(body)),
                        pc::detail::checksum_tail);
   ensure(text.size() == body.size() + tail, "a checksum has 16 digits");
   bool complete = false;

@@ -72,7 +72,7 @@ struct server {
       sink(out, body);
       return out;
     };
-    return {mpt::net::http_client(transport, {}, {}, [](auto) {}), {}};
+    return {mpt::net::http_client(transport, {}, {}, [](auto) {})};
   }
 
   int count(std::string const& path) {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <parallel/checkpoint/manifest.hpp>
+#include <parallel/core/hexadecimal.hpp>
 #include <parallel/support/files.hpp>
 
 namespace manifest_test {
@@ -23,8 +24,8 @@ std::string parse_error(std::string const& text) {
 }
 
 std::string with_checksum(std::string const& body) {
-  return body + ",\n \"checksum\": \"" + pc::checksum_text(pc::checksum(std::string_view(body))) +
-         "\"}\n";
+  return body + ",\n \"checksum\": \"" +
+         parallel::hexadecimal(pc::checksum(std::string_view(body))) + "\"}\n";
 }
 
 TEST_CASE("manifest: its text is JSON, and parsing the text gives the same manifest") {

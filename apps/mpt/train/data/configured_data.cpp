@@ -5,6 +5,7 @@
 
 #include <mpt/train/data/data_fingerprint.hpp>
 #include <mpt/train/data/run_data.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace mpt::detail {
 
@@ -15,7 +16,7 @@ trained_set make_trained_set(example_batches const& batches) {
 }
 
 trained_set make_trained_set(training_batches const& batches) {
-  using parallel::checkpoint::checksum_text;
+  using parallel::hexadecimal;
   parallel::checkpoint::running_checksum sizes;
   std::string contents;
   shard_hashes hashes;
@@ -26,7 +27,7 @@ trained_set make_trained_set(training_batches const& batches) {
     hashes.add(streams.set(s).reader().shards());
   }
   return {.samples = batches.samples(),
-          .checksum = checksum_text(sizes.value()),
+          .checksum = hexadecimal(sizes.value()),
           .batches_per_epoch = batches.batches_per_epoch(),
           .contents = std::move(contents),
           .hashes = hashes.checksum(),

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <mpt/train/data/training_data.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace mpt::detail {
 
@@ -19,7 +20,7 @@ std::string checksum_of(data::token_dataset const& set) {
       sum.add(std::as_bytes(std::span(ids)));
     }
   set.reader().close_others({});
-  return parallel::checkpoint::checksum_text(sum.value());
+  return parallel::hexadecimal(sum.value());
 }
 
 void shard_hashes::add(std::span<data::mds_shard const> shards) {
@@ -35,7 +36,7 @@ void shard_hashes::add(std::span<data::mds_shard const> shards) {
 }
 
 std::string shard_hashes::checksum() const {
-  return all_have_hashes_ ? parallel::checkpoint::checksum_text(sum_.value()) : std::string();
+  return all_have_hashes_ ? parallel::hexadecimal(sum_.value()) : std::string();
 }
 
 std::string shard_hashes::written_as() const {
@@ -52,7 +53,7 @@ std::string checksum_of(example_set const& set) {
     sum.add(std::as_bytes(std::span(example.ids)));
     sum.add(std::as_bytes(std::span(example.labels)));
   }
-  return parallel::checkpoint::checksum_text(sum.value());
+  return parallel::hexadecimal(sum.value());
 }
 
 }  // namespace mpt::detail

@@ -12,7 +12,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,6 +30,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -39,6 +39,7 @@
 #include <parallel/comm/gloo/endpoint.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/random_bytes.hpp>
 
 namespace parallel::gloo::detail {
 
@@ -46,10 +47,9 @@ namespace parallel::gloo::detail {
 /// no other process knows.
 [[nodiscard]] inline std::shared_ptr<::gloo::transport::Device> device_of_this_process() {
   ::gloo::transport::tcp::attr address;
-  std::array<unsigned char, 3> random_bytes{1, 1, 1};
-  static_cast<void>(::getrandom(random_bytes.data(), random_bytes.size(), 0));
-  address.hostname = concat("127.", int{random_bytes[0]}, '.', int{random_bytes[1]}, '.',
-                            1 + random_bytes[2] % 254);
+  std::array<unsigned char, 3> parts{1, 1, 1};
+  static_cast<void>(fill_randomly(std::as_writable_bytes(std::span(parts))));
+  address.hostname = concat("127.", int{parts[0]}, '.', int{parts[1]}, '.', 1 + parts[2] % 254);
   try {
     return ::gloo::transport::tcp::CreateDevice(address);
   } catch (std::exception const& problem) {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +25,7 @@
 #include <parallel/core/failures.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/core/patience.hpp>
+#include <parallel/core/random_bytes.hpp>
 
 namespace parallel::gloo {
 
@@ -76,12 +76,7 @@ class rendezvous {
   }
 
   /// Random bytes for a record, so that no two records are equal.
-  [[nodiscard]] static std::string random_record() {
-    std::string out(16, '\0');
-    require(::getrandom(out.data(), out.size(), 0) == static_cast<ssize_t>(out.size()),
-            "the system gives no random numbers");
-    return out;
-  }
+  [[nodiscard]] static std::string random_record() { return random_bytes(16); }
 
   /// The text that `from` sends to `to` when they connect. Only a process that can read both ranks'
   /// records, and has the key, can compute it. All such texts have one length.

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include <parallel/core/hexadecimal.hpp>
 #include <parallel/ops/cuda/matmul_shape.hpp>
 #include <parallel/ops/cuda/tuning_table.hpp>
 
@@ -49,10 +50,7 @@ struct matmul_tuning_format {
                s.accumulate ? "+=" : "=", epilogues[static_cast<std::size_t>(s.epilogue)], " ",
                name_of(s.input), " ", name_of(s.output), " ", s.alignment_a, " ", s.alignment_b,
                " ", s.alignment_c, " ", algorithm.guess);
-    for (auto const word : algorithm.words) {
-      out += ' ';
-      for (int shift = 60; shift >= 0; shift -= 4) out += "0123456789abcdef"[word >> shift & 15U];
-    }
+    for (auto const word : algorithm.words) out += ' ' + hexadecimal(word);
   }
 
   [[nodiscard]] static std::pair<matmul_shape, matmul_algorithm> read(tuning_reader& in) {

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include <parallel/core/error.hpp>
+#include <parallel/core/hexadecimal.hpp>
 #include <parallel/core/tensor.hpp>
 
 namespace parallel::cuda {
@@ -51,29 +52,23 @@ class tuning_reader {
 
   [[nodiscard]] index number(char const* name, index min_value, index max_value) {
     auto const text = word();
-    auto const value = parse<index>(text, 10);
-    expect(value && *value >= min_value && *value <= max_value, name, " is '", text,
-           "', expected an integer from ", min_value, " to ", max_value);
-    return *value;
+    index value = 0;
+    auto const* const last = text.data() + text.size();
+    auto const [end, problem] = std::from_chars(text.data(), last, value);
+    expect(problem == std::errc() && end == last && value >= min_value && value <= max_value, name,
+           " is '", text, "', expected an integer from ", min_value, " to ", max_value);
+    return value;
   }
 
   /// The next word as 16 hexadecimal digits.
   [[nodiscard]] std::uint64_t hexadecimal() {
     auto const text = word();
-    auto const value = parse<std::uint64_t>(text, 16);
-    expect(value && text.size() == 16, "'", text, "' is not 16 hexadecimal digits");
+    auto const value = parse_hexadecimal(text);
+    expect(value.has_value(), "'", text, "' is not 16 hexadecimal digits");
     return *value;
   }
 
  private:
-  template <class Number>
-  [[nodiscard]] static std::optional<Number> parse(std::string_view text, int base) {
-    Number value{};
-    auto const [end, status] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-    if (status != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-    return value;
-  }
-
   std::string_view rest_;
   std::string_view source_;
   std::string_view line_;

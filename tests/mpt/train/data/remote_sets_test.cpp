@@ -34,7 +34,7 @@ struct fixture {
         sink(out, empty_index);
         return out;
       };
-      return mpt::net::network{mpt::net::http_client(transport), {}};
+      return mpt::net::network{mpt::net::http_client(transport)};
     };
     options.note = [this](std::string const& sentence) { notes.push_back(sentence); };
     mpt::open_remote_sets(config, options, [this] {

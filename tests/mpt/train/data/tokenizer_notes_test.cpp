@@ -5,6 +5,7 @@
 #include <mpt/data/set_tokenizer.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <mpt/train/data/tokenizer_notes.hpp>
+#include <parallel/core/hexadecimal.hpp>
 #include <parallel/support/files.hpp>
 
 namespace tokenizer_notes_test {
@@ -19,9 +20,9 @@ TEST_CASE(
                                 .source = {}});
   endless.save(folder / "endless");
   std::filesystem::create_directories(folder / "set/train");
-  test::write_all(folder / "set/train/prepare.json",
-                  "{\"parameters\": {\"tokenizer\": \"" +
-                      mpt::data::fingerprint_text(words.fingerprint()) + "\"}}");
+  test::write_all(
+      folder / "set/train/prepare.json",
+      "{\"parameters\": {\"tokenizer\": \"" + parallel::hexadecimal(words.fingerprint()) + "\"}}");
   mpt::train_config config;
   config.train_loader.streams.push_back({.local = folder / "set"});
   config.train_loader.streams.back().split = "train";
