@@ -13,12 +13,11 @@
 #include <parallel/ops/cuda/kernels/elementwise.hpp>
 #include <parallel/ops/cuda/kernels/embedding.hpp>
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
-#include <parallel/ops/cuda/kernels/layer_norm.hpp>
+#include <parallel/ops/cuda/kernels/norm.hpp>
 #include <parallel/ops/cuda/kernels/lion.hpp>
 #include <parallel/ops/cuda/kernels/norm_gradients.hpp>
 #include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
 #include <parallel/ops/cuda/kernels/reduce.hpp>
-#include <parallel/ops/cuda/kernels/rms_norm.hpp>
 #include <parallel/ops/cuda/kernels/rope.hpp>
 #include <parallel/ops/cuda/kernels/sliced_cross_entropy.hpp>
 
@@ -45,9 +44,9 @@ __global__ void __launch_bounds__(512)
     cross_entropy(kernels::cross_entropy<bf16, float, bf16> body) {
   run(body);
 }
-__global__ void __launch_bounds__(64) layer_norm(kernels::layer_norm<bf16> body) { run(body); }
+__global__ void __launch_bounds__(64) layer_norm(kernels::norm<bf16, true> body) { run(body); }
 __global__ void __launch_bounds__(64)
-    layer_norm_backward_input(kernels::layer_norm_backward_input<bf16> body) {
+    layer_norm_backward_input(kernels::norm_backward_input<bf16, true> body) {
   run(body);
 }
 __global__ void __launch_bounds__(64)
@@ -74,9 +73,9 @@ __global__ void __launch_bounds__(256) embedding_backward(kernels::sum_pieces<bf
   run(body);
 }
 __global__ void __launch_bounds__(256) combine(kernels::combine<bf16> body) { run(body); }
-__global__ void __launch_bounds__(64) rms_norm(kernels::rms_norm<bf16> body) { run(body); }
+__global__ void __launch_bounds__(64) rms_norm(kernels::norm<bf16, false> body) { run(body); }
 __global__ void __launch_bounds__(64)
-    rms_norm_backward_input(kernels::rms_norm_backward_input<bf16> body) {
+    rms_norm_backward_input(kernels::norm_backward_input<bf16, false> body) {
   run(body);
 }
 __global__ void __launch_bounds__(256) rope(kernels::rope<bf16> body) { run(body); }

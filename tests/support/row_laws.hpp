@@ -12,11 +12,10 @@
 #include <parallel/ops/bias.hpp>
 #include <parallel/ops/cross_entropy.hpp>
 #include <parallel/ops/embedding.hpp>
-#include <parallel/ops/layer_norm.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/norm.hpp>
 #include <parallel/ops/norm_gradients.hpp>
 #include <parallel/ops/reference.hpp>
-#include <parallel/ops/rms_norm.hpp>
 #include <parallel/ops/rope.hpp>
 #include <parallel/ops/sliced_cross_entropy.hpp>
 #include <parallel/ops/temperature.hpp>

@@ -10,9 +10,8 @@
 
 #include <parallel/layer/concepts.hpp>
 #include <parallel/ops/bias.hpp>
-#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/norm.hpp>
 #include <parallel/ops/norm_gradients.hpp>
-#include <parallel/ops/rms_norm.hpp>
 
 namespace parallel {
 

@@ -14,10 +14,10 @@
 // 0 and the lse -infinity. T is float, bf16 or double; statistics and sums are in accumulate_t<T>.
 // With P = the number of pairs (i, j) seen, over batch and heads: 4 P head_dim operations forward,
 // 10 P head_dim backward. Memory: lse, and the scratch that the header of the device states.
-// device's header states.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #include <parallel/core/dtype.hpp>
@@ -28,24 +28,61 @@
 
 namespace parallel::ops {
 
-template <class T>
-struct attention_arguments {
-  static constexpr char const* name = "attention";
-  heads_view<T> out;
+namespace detail {
+
+/// The elements of results: of T, or accumulated over parts of the keys.
+template <class T, bool Extends>
+using attention_result_t = std::conditional_t<Extends, accumulate_t<T>, T>;
+
+/// A view that an operation overwrites, or changes if it Extends a result over other keys.
+template <bool Extends, class View>
+[[nodiscard]] auto attention_result(View const& view) {
+  if constexpr (Extends)
+    return updates(view);
+  else
+    return view;
+}
+
+/// Throws `error` unless the results and the gradient of `out` have the shapes of q and k.
+template <class T, class DO, class Q, class K, class V, class O>
+void check_attention_backward(std::string_view name, heads_view<T> dq, heads_view<T> dk,
+                              heads_view<T> dv, heads_view<DO> dout, heads_view<Q> q,
+                              heads_view<K> k, heads_view<V> v, heads_view<O> out,
+                              attention_options const& options) {
+  check_attention(name, q, k, v, options);
+  check_heads(name, "dq", dq, q, q.sequence, q.heads);
+  check_heads(name, "dk", dk, q, k.sequence, k.heads);
+  check_heads(name, "dv", dv, q, k.sequence, k.heads);
+  check_heads(name, "dout", dout, q, q.sequence, q.heads);
+  check_heads(name, "out", out, q, q.sequence, q.heads);
+}
+
+}  // namespace detail
+
+/// Extends: out and lse are changed to those over more keys (extend_attention.hpp).
+template <class T, bool Extends>
+struct basic_attention_arguments {
+  static constexpr char const* name = Extends ? "extend_attention" : "attention";
+  heads_view<detail::attention_result_t<T, Extends>> out;
   tensor_view<accumulate_t<T>, 3> lse;
   heads_view<T const> q;
   heads_view<T const> k;
   heads_view<T const> v;
   attention_options options;
 
-  [[nodiscard]] auto operands() const { return std::tuple(out, lse, q, k, v); }
+  [[nodiscard]] auto operands() const {
+    return std::tuple(detail::attention_result<Extends>(out),
+                      detail::attention_result<Extends>(lse), q, k, v);
+  }
   /// Two matrix products over the pairs (query, key) that see each other.
   [[nodiscard]] std::uint64_t flops() const {
     return 2 * detail::attention_product(q, k.sequence, options);
   }
   [[nodiscard]] index parts() const { return q.batch * q.heads; }
-  void compute(index head) const { detail::attend(head, out, lse, q, k, v, options, false); }
+  void compute(index head) const { detail::attend(head, out, lse, q, k, v, options, Extends); }
 };
+template <class T>
+using attention_arguments = basic_attention_arguments<T, false>;
 
 struct attention_fn {
   template <class Stream, class T, class Q, class K, class V>
@@ -70,12 +107,13 @@ struct attention_fn {
 /// enqueued when the shapes do not fit.
 inline constexpr attention_fn attention{};
 
-template <class T>
-struct attention_backward_arguments {
-  static constexpr char const* name = "attention_backward";
-  heads_view<T> dq;
-  heads_view<T> dk;
-  heads_view<T> dv;
+/// Extends: the gradients over these keys are added to dq, dk and dv (extend_attention.hpp).
+template <class T, bool Extends>
+struct basic_attention_backward_arguments {
+  static constexpr char const* name = Extends ? "extend_attention_backward" : "attention_backward";
+  heads_view<detail::attention_result_t<T, Extends>> dq;
+  heads_view<detail::attention_result_t<T, Extends>> dk;
+  heads_view<detail::attention_result_t<T, Extends>> dv;
   heads_view<T const> dout;
   heads_view<T const> q;
   heads_view<T const> k;
@@ -84,16 +122,21 @@ struct attention_backward_arguments {
   tensor_view<accumulate_t<T> const, 3> lse;
   attention_options options;
 
-  [[nodiscard]] auto operands() const { return std::tuple(dq, dk, dv, dout, q, k, v, out, lse); }
+  [[nodiscard]] auto operands() const {
+    return std::tuple(detail::attention_result<Extends>(dq), detail::attention_result<Extends>(dk),
+                      detail::attention_result<Extends>(dv), dout, q, k, v, out, lse);
+  }
   /// Five matrix products over the pairs that see each other.
   [[nodiscard]] std::uint64_t flops() const {
     return 5 * detail::attention_product(q, k.sequence, options);
   }
   [[nodiscard]] index parts() const { return k.batch * k.heads; }
   void compute(index head) const {
-    detail::attend_backward(head, dq, dk, dv, dout, q, k, v, out, lse, options, false);
+    detail::attend_backward(head, dq, dk, dv, dout, q, k, v, out, lse, options, Extends);
   }
 };
+template <class T>
+using attention_backward_arguments = basic_attention_backward_arguments<T, false>;
 
 struct attention_backward_fn {
   template <class Stream, class T, class DO, class Q, class K, class V, class O, class L>
@@ -105,12 +148,7 @@ struct attention_backward_fn {
                       std::is_same_v<DO const, T const>,
                   "attention_backward: all views of heads must have the same element type");
     constexpr auto name = "attention_backward";
-    detail::check_attention(name, q, k, v, options);
-    detail::check_heads(name, "dq", dq, q, q.sequence, q.heads);
-    detail::check_heads(name, "dk", dk, q, k.sequence, k.heads);
-    detail::check_heads(name, "dv", dv, q, k.sequence, k.heads);
-    detail::check_heads(name, "dout", dout, q, q.sequence, q.heads);
-    detail::check_heads(name, "out", out, q, q.sequence, q.heads);
+    detail::check_attention_backward(name, dq, dk, dv, dout, q, k, v, out, options);
     if (dk.size() == 0) return;
     detail::check_lse(name, lse, q);
     run_operation(s, attention_backward_arguments<T>{

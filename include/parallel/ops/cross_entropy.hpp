@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #include <parallel/core/dtype.hpp>
@@ -29,6 +30,22 @@ namespace detail {
 inline void check_label(index label, index vocabulary, index row) {
   require(0 <= label && label < vocabulary, "ops::cross_entropy: label ", label, " of token ", row,
           " is outside of the vocabulary of ", vocabulary);
+}
+
+/// Throws `error` unless the results of a cross entropy and its labels fit the logits.
+template <class T, class Loss, class L>
+void check_cross_entropy(std::string_view name, matrix_view<T> dlogits, vector_view<Loss> losses,
+                         vector_view<std::uint8_t> correct, matrix_view<L> logits,
+                         vector_view<std::int32_t const> labels) {
+  index const rows = logits.extent(0);
+  if (!dlogits.empty()) {
+    require_equal(name, "the number of rows of dlogits", dlogits.extent(0), "that of logits", rows);
+    require_equal(name, "the number of columns of dlogits", dlogits.extent(1), "that of logits",
+                  logits.extent(1));
+  }
+  require_equal(name, "the size of losses", losses.extent(0), "the number of rows", rows);
+  require_equal(name, "the size of correct", correct.extent(0), "the number of rows", rows);
+  require_equal(name, "the size of labels", labels.extent(0), "the number of rows", rows);
 }
 
 }  // namespace detail
@@ -92,18 +109,7 @@ struct cross_entropy_fn {
     static_assert(std::is_same_v<Logit, T> || std::is_same_v<Logit, accumulate_t<T>>,
                   "cross_entropy: logits must have the gradient's element type, or that in which "
                   "it accumulates");
-    auto constexpr name = "cross_entropy";
-    index const rows = logits.extent(0);
-    if (!dlogits.empty()) {
-      detail::require_equal(name, "the number of rows of dlogits", dlogits.extent(0),
-                            "that of logits", rows);
-      detail::require_equal(name, "the number of columns of dlogits", dlogits.extent(1),
-                            "that of logits", logits.extent(1));
-    }
-    detail::require_equal(name, "the size of losses", losses.extent(0), "the number of rows", rows);
-    detail::require_equal(name, "the size of correct", correct.extent(0), "the number of rows",
-                          rows);
-    detail::require_equal(name, "the size of labels", labels.extent(0), "the number of rows", rows);
+    detail::check_cross_entropy("cross_entropy", dlogits, losses, correct, logits, labels);
     run_operation(s,
                   cross_entropy_arguments<T, Loss, Logit>{
                       dlogits, losses, correct, matrix_view<Logit const>(logits), labels, options});

@@ -16,22 +16,7 @@
 namespace parallel::ops {
 
 template <class T>
-struct extend_attention_arguments {
-  static constexpr char const* name = "extend_attention";
-  heads_view<accumulate_t<T>> out;
-  tensor_view<accumulate_t<T>, 3> lse;
-  heads_view<T const> q;
-  heads_view<T const> k;
-  heads_view<T const> v;
-  attention_options options;
-
-  [[nodiscard]] auto operands() const { return std::tuple(updates(out), updates(lse), q, k, v); }
-  [[nodiscard]] std::uint64_t flops() const {
-    return 2 * detail::attention_product(q, k.sequence, options);
-  }
-  [[nodiscard]] index parts() const { return q.batch * q.heads; }
-  void compute(index head) const { detail::attend(head, out, lse, q, k, v, options, true); }
-};
+using extend_attention_arguments = basic_attention_arguments<T, true>;
 
 struct extend_attention_fn {
   template <class Stream, class A, class T, class K, class V>
@@ -60,30 +45,7 @@ struct extend_attention_fn {
 inline constexpr extend_attention_fn extend_attention{};
 
 template <class T>
-struct extend_attention_backward_arguments {
-  static constexpr char const* name = "extend_attention_backward";
-  heads_view<accumulate_t<T>> dq;
-  heads_view<accumulate_t<T>> dk;
-  heads_view<accumulate_t<T>> dv;
-  heads_view<T const> dout;
-  heads_view<T const> q;
-  heads_view<T const> k;
-  heads_view<T const> v;
-  heads_view<T const> out;
-  tensor_view<accumulate_t<T> const, 3> lse;
-  attention_options options;
-
-  [[nodiscard]] auto operands() const {
-    return std::tuple(updates(dq), updates(dk), updates(dv), dout, q, k, v, out, lse);
-  }
-  [[nodiscard]] std::uint64_t flops() const {
-    return 5 * detail::attention_product(q, k.sequence, options);
-  }
-  [[nodiscard]] index parts() const { return k.batch * k.heads; }
-  void compute(index head) const {
-    detail::attend_backward(head, dq, dk, dv, dout, q, k, v, out, lse, options, true);
-  }
-};
+using extend_attention_backward_arguments = basic_attention_backward_arguments<T, true>;
 
 struct extend_attention_backward_fn {
   template <class Stream, class A, class DO, class T, class K, class V, class O, class L>
@@ -98,12 +60,7 @@ struct extend_attention_backward_fn {
         "extend_attention_backward: dout, q, k, v and out must have the same element type, and dq, "
         "dk and dv the type in which they are accumulated");
     constexpr auto name = "extend_attention_backward";
-    detail::check_attention(name, q, k, v, options);
-    detail::check_heads(name, "dq", dq, q, q.sequence, q.heads);
-    detail::check_heads(name, "dk", dk, q, k.sequence, k.heads);
-    detail::check_heads(name, "dv", dv, q, k.sequence, k.heads);
-    detail::check_heads(name, "dout", dout, q, q.sequence, q.heads);
-    detail::check_heads(name, "out", out, q, q.sequence, q.heads);
+    detail::check_attention_backward(name, dq, dk, dv, dout, q, k, v, out, options);
     detail::check_lse(name, lse, q);
     if (dk.size() == 0) return;
     run_operation(s, extend_attention_backward_arguments<element>{

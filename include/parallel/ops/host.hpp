@@ -11,12 +11,11 @@
 #include <parallel/ops/host/dropout.hpp>
 #include <parallel/ops/host/elementwise.hpp>
 #include <parallel/ops/host/embedding.hpp>
-#include <parallel/ops/host/layer_norm.hpp>
 #include <parallel/ops/host/lion.hpp>
 #include <parallel/ops/host/matmul.hpp>
+#include <parallel/ops/host/norm.hpp>
 #include <parallel/ops/host/norm_gradients.hpp>
 #include <parallel/ops/host/reduce.hpp>
-#include <parallel/ops/host/rms_norm.hpp>
 #include <parallel/ops/host/rope.hpp>
 #include <parallel/ops/host/rows.hpp>
 #include <parallel/ops/host/sliced_cross_entropy.hpp>

@@ -12,8 +12,7 @@
 #include <tuple>
 
 #include <parallel/ops/detail/norm_rows.hpp>
-#include <parallel/ops/layer_norm.hpp>
-#include <parallel/ops/rms_norm.hpp>
+#include <parallel/ops/norm.hpp>
 
 namespace parallel::ops {
 
@@ -68,7 +67,7 @@ struct norm_gradients_arguments {
     }
     for (index m = begin; m < end; ++m)
       if (mean.empty())
-        rms_norm_backward_input_arguments<T>{dx, dy, x, weight, rstd, addend}.compute(m);
+        rms_norm_backward_input_arguments<T>{dx, dy, x, weight, {}, rstd, addend}.compute(m);
       else
         layer_norm_backward_input_arguments<T>{dx, dy, x, weight, mean, rstd, addend}.compute(m);
   }

@@ -14,6 +14,7 @@
 #include <parallel/core/config.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
+#include <parallel/ops/cross_entropy.hpp>
 #include <parallel/ops/detail/check.hpp>
 #include <parallel/ops/operation.hpp>
 
@@ -171,19 +172,9 @@ struct sliced_cross_entropy_fn {
                   "sliced_cross_entropy: logits must have the gradient's element type, or that in "
                   "which it accumulates");
     auto constexpr name = "sliced_cross_entropy";
-    index const rows = logits.extent(0);
-    if (!dlogits.empty()) {
-      detail::require_equal(name, "the number of rows of dlogits", dlogits.extent(0),
-                            "that of logits", rows);
-      detail::require_equal(name, "the number of columns of dlogits", dlogits.extent(1),
-                            "that of logits", logits.extent(1));
-    }
-    detail::require_equal(name, "the size of losses", losses.extent(0), "the number of rows", rows);
-    detail::require_equal(name, "the size of correct", correct.extent(0), "the number of rows",
-                          rows);
-    detail::require_equal(name, "the size of labels", labels.extent(0), "the number of rows", rows);
+    detail::check_cross_entropy(name, dlogits, losses, correct, logits, labels);
     detail::require_equal(name, "the rows of statistics", statistics.extent(1),
-                          "the number of rows", rows);
+                          "the number of rows", logits.extent(0));
     run_operation(s, sliced_cross_entropy_arguments<T, Loss, Logit>{
                          dlogits, losses, correct, matrix_view<Logit const>(logits), labels,
                          statistics, options});

@@ -11,9 +11,8 @@
 #include <parallel/layer/norm.hpp>
 #include <parallel/ops/activation.hpp>
 #include <parallel/ops/dropout.hpp>
-#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/norm.hpp>
 #include <parallel/ops/reference.hpp>
-#include <parallel/ops/rms_norm.hpp>
 
 namespace dropout_layer_test {
 namespace {

@@ -7,9 +7,8 @@
 
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/norm.hpp>
-#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/norm.hpp>
 #include <parallel/ops/reference.hpp>
-#include <parallel/ops/rms_norm.hpp>
 
 namespace norm_layer_test {
 namespace {

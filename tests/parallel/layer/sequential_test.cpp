@@ -17,11 +17,10 @@
 #include <parallel/ops/activation.hpp>
 #include <parallel/ops/bias.hpp>
 #include <parallel/ops/elementwise.hpp>
-#include <parallel/ops/layer_norm.hpp>
 #include <parallel/ops/matmul.hpp>
 #include <parallel/ops/meta.hpp>
+#include <parallel/ops/norm.hpp>
 #include <parallel/ops/reference.hpp>
-#include <parallel/ops/rms_norm.hpp>
 
 namespace sequential_test {
 namespace {

@@ -10,7 +10,7 @@
 #include <parallel/ops/activation.hpp>
 #include <parallel/ops/cross_entropy.hpp>
 #include <parallel/ops/kokkos.hpp>
-#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/norm.hpp>
 #include <parallel/ops/reference.hpp>
 
 #include "support/device_laws.hpp"

@@ -21,9 +21,8 @@
 #include <parallel/ops/cuda/kernels/reduce.hpp>
 #include <parallel/ops/cuda/matmul_shape.hpp>
 #include <parallel/ops/extend_attention.hpp>
-#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/norm.hpp>
 #include <parallel/ops/operation.hpp>
-#include <parallel/ops/rms_norm.hpp>
 
 namespace parallel::cuda {
 
@@ -189,16 +188,10 @@ template <class T>
          sizeof(std::int64_t);
 }
 
-template <class T>
-[[nodiscard]] std::size_t scratch_bytes(ops::layer_norm_backward_weight_arguments<T> const& a,
+template <class T, bool Centred>
+[[nodiscard]] std::size_t scratch_bytes(ops::norm_backward_weight_arguments<T, Centred> const& a,
                                         scratch_conditions const& /*conditions*/ = {}) {
   return detail::norm_weight_gradient_scratch<T>(a.x, !a.dweight.empty() || !a.dbias.empty());
-}
-
-template <class T>
-[[nodiscard]] std::size_t scratch_bytes(ops::rms_norm_backward_weight_arguments<T> const& a,
-                                        scratch_conditions const& /*conditions*/ = {}) {
-  return detail::norm_weight_gradient_scratch<T>(a.x, true);
 }
 
 template <class T>

@@ -80,30 +80,17 @@ void with_operands(Pass const& pass) {
   pass(float{});
 }
 
-/// Enqueues either operation of the forward pass; results are of type O.
-template <class T, class O, class Arguments>
-void enqueue_attention(stream& s, Arguments const& a, bool extends) {
-  s.enqueue({a.name}, [=, &s] {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
-      with_operands<T>([&](auto element) {
-        run_attention(attention_forward<T, decltype(element), O>{a.out, a.lse, a.q, a.k, a.v,
-                                                                 a.options, extends},
-                      s.memory(), s.threads());
-      });
-    else
-      ops::compute(a);
-  });
-}
+}  // namespace detail
 
-/// Enqueues either operation of the backward pass; results are of type O.
-template <class T, class O, class Arguments>
-void enqueue_attention_backward(stream& s, Arguments const& a, bool accumulate) {
+template <class T, bool Extends>
+void run_operation(stream& s, ops::basic_attention_arguments<T, Extends> const& a) {
+  using O = ops::detail::attention_result_t<T, Extends>;
   s.enqueue({a.name}, [=, &s] {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
-      with_operands<T>([&](auto element) {
-        run_attention(
-            attention_backward<T, decltype(element), O>{a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v,
-                                                        a.out, a.lse, a.options, accumulate},
+      detail::with_operands<T>([&](auto element) {
+        detail::run_attention(
+            detail::attention_forward<T, decltype(element), O>{a.out, a.lse, a.q, a.k, a.v,
+                                                               a.options, Extends},
             s.memory(), s.threads());
       });
     else
@@ -111,26 +98,20 @@ void enqueue_attention_backward(stream& s, Arguments const& a, bool accumulate) 
   });
 }
 
-}  // namespace detail
-
-template <class T>
-void run_operation(stream& s, ops::attention_arguments<T> const& a) {
-  detail::enqueue_attention<T, T>(s, a, false);
-}
-
-template <class T>
-void run_operation(stream& s, ops::attention_backward_arguments<T> const& a) {
-  detail::enqueue_attention_backward<T, T>(s, a, false);
-}
-
-template <class T>
-void run_operation(stream& s, ops::extend_attention_arguments<T> const& a) {
-  detail::enqueue_attention<T, accumulate_t<T>>(s, a, true);
-}
-
-template <class T>
-void run_operation(stream& s, ops::extend_attention_backward_arguments<T> const& a) {
-  detail::enqueue_attention_backward<T, accumulate_t<T>>(s, a, true);
+template <class T, bool Extends>
+void run_operation(stream& s, ops::basic_attention_backward_arguments<T, Extends> const& a) {
+  using O = ops::detail::attention_result_t<T, Extends>;
+  s.enqueue({a.name}, [=, &s] {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
+      detail::with_operands<T>([&](auto element) {
+        detail::run_attention(
+            detail::attention_backward<T, decltype(element), O>{
+                a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse, a.options, Extends},
+            s.memory(), s.threads());
+      });
+    else
+      ops::compute(a);
+  });
 }
 
 }  // namespace parallel::host

@@ -8,7 +8,7 @@
 // Shared memory: 4 * 32 accumulate_t<T>.
 #pragma once
 
-#include <parallel/ops/cuda/kernels/layer_norm.hpp>
+#include <parallel/ops/cuda/kernels/norm.hpp>
 
 namespace parallel::cuda::kernels {
 

@@ -5,9 +5,8 @@
 #include <vector>
 
 #include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
-#include <parallel/ops/layer_norm.hpp>
+#include <parallel/ops/norm.hpp>
 #include <parallel/ops/reference.hpp>
-#include <parallel/ops/rms_norm.hpp>
 
 #include "support/host_block.hpp"
 #include "support/row_data.hpp"

@@ -1,10 +1,10 @@
-// layer_norm and the gradient of its input, as kernels: one block per row. Each thread keeps 16
-// elements of the row in registers and reads the rest of a wider row again from the cache, so there
-// is one pass over memory. Each kernel computes two sums over the row, one after the other: the
-// variance is taken around the mean. Arithmetic and sums are in accumulate_t<T>, in an order that
-// depends on the number of threads and the width of the row.
+// layer_norm, rms_norm and the gradients of their input, as kernels: one block per row. Each thread
+// keeps 16 elements of the row in registers and reads the rest of a wider row again from the cache,
+// so there is one pass over memory. layer_norm computes two sums over the row, one after the other:
+// the variance is taken around the mean. rms_norm (not Centred) needs one. Arithmetic and sums are
+// in accumulate_t<T>, in an order that depends on the number of threads and the width of the row.
 //
-// Shared memory: 2 * 32 accumulate_t<T>.
+// Shared memory: 2 * 32 accumulate_t<T>, or 32 unless Centred.
 #pragma once
 
 #include <cmath>
@@ -24,25 +24,25 @@ template <class T, class... View>
          (groupable_rows<N>(views.data, views.columns, views.row_stride) && ...);
 }
 
-/// One block per row of x. Kept: the number of groups that a thread keeps.
-template <class T, unsigned Kept = kept_groups<T>>
-struct layer_norm {
+/// One block per row of x. Centred: the norm is layer_norm; else bias and mean are null, and it is
+/// rms_norm. Kept: the number of groups that a thread keeps.
+template <class T, bool Centred, unsigned Kept = kept_groups<T>>
+struct norm {
   using A = accumulate_t<T>;
 
   ops::rows_view<T> y;
   ops::rows_view<T const> x;
   T const* weight;
   T const* bias;  // may be null
-  A* mean;        // null if the statistics are not needed
+  A* mean;        // mean and rstd are null if they are not needed
   A* rstd;
   A eps;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
-    if (whole_rows(weight, bias, y, x))
-      pass<true>(b);
-    else
-      pass<false>(b);
+    if constexpr (Centred)
+      if (whole_rows(weight, bias, y, x)) return pass<true>(b);
+    pass<false>(b);
   }
 
  private:
@@ -54,26 +54,29 @@ struct layer_norm {
     held_row<T, Kept, Whole> const held(b, x.data + m * x.row_stride, columns);
     auto const& row = held.row;
 
-    A sum = 0;
-    for_each_group<Kept>(b, row.groups(), [&](unsigned p, unsigned k) {
-      auto const values = held.at(p, k);
-      unrolled<pack_size<T>>([&](unsigned i) { sum += A(values.value[i]); });  // zeros at the end
-    });
-    A const center = combine_block(b, sum, scratch, plus{}) / static_cast<A>(columns);
+    A center = 0;
+    if constexpr (Centred) {
+      A sum = 0;
+      for_each_group<Kept>(b, row.groups(), [&](unsigned p, unsigned k) {
+        auto const values = held.at(p, k);
+        unrolled<pack_size<T>>([&](unsigned i) { sum += A(values.value[i]); });  // zeros at the end
+      });
+      center = combine_block(b, sum, scratch, plus{}) / static_cast<A>(columns);
+    }
 
     A squares = 0;
     for_each_group<Kept>(b, row.groups(), [&](unsigned p, unsigned k) {
       auto const values = held.at(p, k);
       unrolled<pack_size<T>>([&](unsigned i) {
-        A const distance = i < row.valid(p) ? A(values.value[i]) - center : A(0);
+        A const distance = !Centred || i < row.valid(p) ? A(values.value[i]) - center : A(0);
         squares += distance * distance;
       });
     });
-    A const variance =
-        combine_block(b, squares, scratch + warp_size, plus{}) / static_cast<A>(columns);
+    A const variance = combine_block(b, squares, scratch + (Centred ? warp_size : 0), plus{}) /
+                       static_cast<A>(columns);
     A const factor = A(1) / std::sqrt(variance + eps);
-    if (mean != nullptr && b.thread() == 0) {
-      mean[m] = center;
+    if (rstd != nullptr && b.thread() == 0) {
+      if constexpr (Centred) mean[m] = center;
       rstd[m] = factor;
     }
 
@@ -84,19 +87,22 @@ struct layer_norm {
       auto values = held.at(p, k);
       auto const gains = gain.load(p);
       typename row_groups<T>::group_type shifts{};
-      if (bias != nullptr) shifts = shift.load(p);
+      if (Centred && bias != nullptr) shifts = shift.load(p);
       unrolled<pack_size<T>>([&](unsigned i) {
-        values.value[i] = static_cast<T>(
-            (A(values.value[i]) - center) * factor * A(gains.value[i]) + A(shifts.value[i]));
+        if constexpr (Centred)
+          values.value[i] = static_cast<T>(
+              (A(values.value[i]) - center) * factor * A(gains.value[i]) + A(shifts.value[i]));
+        else
+          values.value[i] = static_cast<T>(A(values.value[i]) * factor * A(gains.value[i]));
       });
       out.store(p, values);
     });
   }
 };
 
-/// One block per row of x.
-template <class T, unsigned Kept = kept_groups<T>>
-struct layer_norm_backward_input {
+/// One block per row of x. Unless Centred, mean is null.
+template <class T, bool Centred, unsigned Kept = kept_groups<T>>
+struct norm_backward_input {
   using A = accumulate_t<T>;
 
   ops::rows_view<T> dx;
@@ -109,10 +115,9 @@ struct layer_norm_backward_input {
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
-    if (whole_rows(weight, weight, dx, dy, x, addend))
-      pass<true>(b);
-    else
-      pass<false>(b);
+    if constexpr (Centred)
+      if (whole_rows(weight, weight, dx, dy, x, addend)) return pass<true>(b);
+    pass<false>(b);
   }
 
  private:
@@ -124,7 +129,7 @@ struct layer_norm_backward_input {
     held_row<T, Kept, Whole> const held(b, x.data + m * x.row_stride, columns);
     held_row<T, Kept, Whole> const slopes(b, dy.data + m * dy.row_stride, columns);
     row_groups<T const, pack_size<T>, Whole> const gain(weight, columns);
-    A const center = mean[m];
+    A const center = Centred ? mean[m] : A(0);
     A const factor = rstd[m];
 
     A sum = 0;      // of slopes: the derivative by a shift of all x
@@ -135,13 +140,14 @@ struct layer_norm_backward_input {
       auto const gains = gain.load(p);
       unrolled<pack_size<T>>([&](unsigned i) {
         A const slope = A(gradient.value[i]) * A(gains.value[i]);  // zeros at the end
-        sum += slope;
+        if constexpr (Centred) sum += slope;
         product += slope * ((A(values.value[i]) - center) * factor);
       });
     });
-    A const shift = combine_block(b, sum, scratch, plus{}) / static_cast<A>(columns);
-    A const stretch =
-        combine_block(b, product, scratch + warp_size, plus{}) / static_cast<A>(columns);
+    A shift = 0;
+    if constexpr (Centred) shift = combine_block(b, sum, scratch, plus{}) / static_cast<A>(columns);
+    A const stretch = combine_block(b, product, scratch + (Centred ? warp_size : 0), plus{}) /
+                      static_cast<A>(columns);
 
     row_groups<T, pack_size<T>, Whole> const to(dx.data + m * dx.row_stride, columns);
     bool const adds = addend.rows > 0;
