@@ -25,7 +25,7 @@
 
 #include "clock.hpp"
 #include "devices.hpp"
-#include "in_turn.hpp"
+#include "statistics.hpp"
 #include "support/app.hpp"
 #include "support/cores.hpp"
 #include "support/engine.hpp"
