@@ -122,7 +122,8 @@ void print_row(json const& row) {
              duration(row.at("age_seconds").get<double>()), plain_text(state));
 }
 
-/// Folders beside the checkpoints that are no checkpoints yet, or no more.
+/// Folders next to the checkpoints that are being written or removed, or that a program left when
+/// it was killed.
 json leftovers(fs::path const& folder) {
   auto rows = json::array();
   if (is_one(folder)) return rows;

@@ -1,4 +1,4 @@
-// finetune: trains an MPT on prompts and responses, from one of LLM Foundry's finetuning YAMLs.
+// finetune: trains a model on prompts and responses, from one of LLM Foundry's finetuning YAMLs.
 //
 //   finetune mpt-7b_dolly_sft.yaml model.pretrained_model_name_or_path=FOLDER key.sub=value …
 //
@@ -8,7 +8,7 @@
 
 int main(int argc, char** argv) {
   return apps::train_program(
-      argc, argv, "Finetune an MPT on prompts and responses, from a YAML in LLM Foundry's form",
+      argc, argv, "Finetune a model on prompts and responses, from a YAML in LLM Foundry's form",
       {"finetune apps/configs/finetune.yaml variables.model=my-model variables.train=train.jsonl "
        "variables.test=test.jsonl",
        "finetune run.yaml 'model.peft_config={r: 16, lora_alpha: 32, target_modules: all-linear}'",

@@ -24,8 +24,8 @@
 #include <parallel/train/stepper.hpp>
 
 #include "clock.hpp"
-#include "in_turn.hpp"
 #include "launched_device.hpp"
+#include "statistics.hpp"
 #include "support/app.hpp"
 #include "support/cores.hpp"
 #include "support/launch.hpp"

@@ -1,11 +1,11 @@
 // train_step: the speed of MPT-125M's training on this machine. A step is forward, backward,
 // clipping and AdamW, with random weights and tokens, on one rank.
 //
-// The program prints one JSON line: tokens/s and seconds of a step, seconds by operation, and the
-// lower bound of time that the matrix products alone set. The bound consists of the products of the
-// step, measured one by one, and of the products of causal attention at their mean rate. It is
-// measured with the engine of the step and with a library, after every step. The share of a bound
-// is the median over steps of the bound measured right after a step / the seconds of that step.
+// The program prints one JSON line: tokens/s and seconds of a step, seconds by operation, and a
+// lower bound: the time that the step's matrix products take when nothing else runs. Each product
+// of a layer is timed alone; those inside causal attention are counted at the mean rate of the
+// others. The bound is measured after every step, with the step's own engine and with a library.
+// Its share is the median over steps of the bound / the seconds of the step before it.
 //
 // --follow: for every line of standard input the program runs one step and its products, and
 // answers with the seconds of the step, so that a driver can alternate it with another program; the
@@ -29,7 +29,7 @@
 
 #include "allocations.hpp"
 #include "clock.hpp"
-#include "in_turn.hpp"
+#include "statistics.hpp"
 #include "support/app.hpp"
 #include "support/cores.hpp"
 #include "support/engine.hpp"

@@ -5,10 +5,10 @@
 namespace parallel::cuda {
 
 template <class Stream>
-std::vector<std::string_view> plain_attention(Stream& s) {
+std::vector<std::string_view> plain_attention_reasons(Stream& s) {
   auto const& reasons = s.template library<attention_kernels>().plain_reasons;
   return {reasons.begin(), reasons.end()};
 }
-template std::vector<std::string_view> plain_attention<stream>(stream&);
+template std::vector<std::string_view> plain_attention_reasons<stream>(stream&);
 
 }  // namespace parallel::cuda

@@ -21,16 +21,17 @@ namespace apps {
 
 /// If there are several ranks, records the calls of `rank` in FOLDER/flight-rank<N>.ring, a file
 /// that outlives the process. Prints a note if that is not possible.
-inline void keep_calls(launch_options const& options, int rank, int ranks,
-                       parallel::flight_recorder& recorder) {
+inline void record_calls_in_file(launch_options const& options, int rank, int ranks,
+                                 parallel::flight_recorder& recorder) {
   if (rank == 0 && !options.flight_folder.empty())
-    parallel::remove_flights_from(options.flight_folder, ranks > 1 ? ranks : 0);
+    parallel::remove_flight_files(options.flight_folder, ranks > 1 ? ranks : 0);
   if (ranks > 1 && !options.flight_folder.empty()) try {
       recorder.move_to(
           parallel::flight_ring(parallel::flight_file(options.flight_folder, rank), rank, ranks));
     } catch (parallel::error const& problem) {
-      mpt::console::say("note: what rank {} does is not kept for a crash: {}\n", rank,
-                        problem.what());
+      mpt::console::say(
+          "note: the calls of rank {} are not recorded for the report after a crash: {}\n", rank,
+          problem.what());
     }
 }
 
@@ -41,7 +42,7 @@ inline void keep_calls(launch_options const& options, int rank, int ranks,
          dynamic_cast<parallel::checkpoint::folder_gone const*>(&problem) == nullptr;
 }
 
-/// Whether the current exception is that a rank waited too long for another.
+/// Whether the exception that is being handled says that a rank waited too long for another.
 [[nodiscard]] inline bool waited_too_long() {
   try {
     throw;

@@ -25,7 +25,7 @@ struct placement {
   int local_rank = 0;
   /// Collective: from now on this rank's calls are recorded in the flight folder, which no other
   /// run may use. Ranks that are processes also begin to watch each other (parallel::heartbeat).
-  std::function<void()> keep_calls = [] {};
+  std::function<void()> record_calls_in_file = [] {};
   /// The recorder of this rank's calls, for communicators that are made later; null: none.
   std::shared_ptr<parallel::flight_recorder> recorder = {};
 };
@@ -34,7 +34,7 @@ struct launch_options {
   std::optional<int> ranks;  // threads; none: as many as the launcher started, or 1
   parallel::shared_deadline deadline = std::chrono::seconds(600);  // of a rank's wait for another
   /// The folder to which a failed run writes the last calls of every rank, as does a killed run
-  /// after placement::keep_calls; empty: standard error.
+  /// after placement::record_calls_in_file; empty: standard error.
   std::filesystem::path flight_folder = {};
 };
 

@@ -71,7 +71,7 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
       auto const identities = parallel::gather_texts(world, exchanges, identity_of(cores));
       program(world, {cores_shared_by_identity(cores, identities, world.rank()), self.local_rank,
                       [&] {
-                        keep_calls(options, self.rank, self.ranks, *recorder);
+                        record_calls_in_file(options, self.rank, self.ranks, *recorder);
                         watched.begin(options, recorder);
                       },
                       recorder});

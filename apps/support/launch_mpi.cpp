@@ -97,7 +97,7 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
     try {
       program(any, {own_cores(any), from_environment("OMPI_COMM_WORLD_LOCAL_RANK", 0),
                     [&] {
-                      apps::keep_calls(options, environment.rank(), ranks, *recorder);
+                      apps::record_calls_in_file(options, environment.rank(), ranks, *recorder);
                       watched.begin(options, recorder);
                     },
                     recorder});

@@ -56,8 +56,9 @@ inline void launch_threads(
           auto const& recorder = recorders[static_cast<std::size_t>(rank)];
           parallel::any_communicator any(
               parallel::recorded(parallel::checked(std::move(comm)), recorder));
-          program(any, {cores_of_rank(cores, rank, ranks), rank,
-                        [&, rank] { keep_calls(options, rank, ranks, *recorder); }, recorder});
+          program(any,
+                  {cores_of_rank(cores, rank, ranks), rank,
+                   [&, rank] { record_calls_in_file(options, rank, ranks, *recorder); }, recorder});
         },
         {.deadline = options.deadline, .when_stuck = [&](std::string const& sentence) {
            print_error(sentence.c_str());

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <mpt/data/document_reader.hpp>
-#include <mpt/data/set_tokenizer.hpp>
+#include <mpt/data/tokenizer_record.hpp>
 #include <mpt/tokenizer/end_of_text.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>

@@ -332,7 +332,7 @@ void train(mpt::train_config const& config, apps::results_file const& json,
         if (config.preflight) network = check_network<T>(comm, exchanges, device);
         claims = apps::claim_save_folders(config, comm, hooks);
         if (is_primary) apps::write_start(config, plan, comm.size(), nodes, device_name);
-        rank_placement.keep_calls();
+        rank_placement.record_calls_in_file();
         if (rank_placement.recorder)
           hooks.exchange_seconds = [recorder = rank_placement.recorder] {
             return std::chrono::duration<double>(recorder->time_in_calls()).count();

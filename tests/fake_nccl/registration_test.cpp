@@ -281,7 +281,7 @@ TEST_CASE("exchanged memory: it outlives its communicator until enqueued work ha
   CHECK(fake_cuda::live_objects() == 0);
 }
 
-TEST_CASE("registration: it ends only after enqueued operations have run") {
+TEST_CASE("registration: a buffer stays registered until the operations enqueued on it have run") {
   restart(2);
   fake_nccl::ranks()(2, [](communicator& comm) {
     numbers n;

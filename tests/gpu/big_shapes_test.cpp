@@ -9,28 +9,29 @@
 
 namespace gpu_big_shapes_test {
 
-struct gpu {
+struct gpu_stream {
   parallel::cuda::device device;
   parallel::cuda::stream stream{device.compute_options()};
 };
 
 TEST_CASE("matmul on a GPU: logits over 50432 tokens from a width of 4096 equal the reference") {
   if (!test::has_gpu()) return;
-  gpu unit;
-  test::check_large_product(unit.stream, unit.device, 4096, 50432, 4096);
+  gpu_stream gpu;
+  test::check_large_product(gpu.stream, gpu.device, 4096, 50432, 4096);
 }
 
 TEST_CASE(
-    "cross_entropy on a GPU: 43000 rows of 50432 logits, with indices above 2^31, are right") {
+    "cross_entropy on a GPU: 43000 rows of 50432 logits, with indices above 2^31, give the exact "
+    "loss") {
   if (!test::has_gpu()) return;
-  gpu unit;
-  test::check_large_cross_entropy(unit.stream, unit.device, 43000, 50432);
+  gpu_stream gpu;
+  test::check_large_cross_entropy(gpu.stream, gpu.device, 43000, 50432);
 }
 
 TEST_CASE("attention on a GPU: a sequence of 32768 tokens equals the reference") {
   if (!test::has_gpu()) return;
-  gpu unit;
-  test::check_long_attention(unit.stream, unit.device, 32768, 12, 64);
+  gpu_stream gpu;
+  test::check_long_attention(gpu.stream, gpu.device, 32768, 12, 64);
 }
 
 }  // namespace gpu_big_shapes_test

@@ -1,6 +1,7 @@
 #include <mpt/config/attention.hpp>
 
-#include <cmath>
+#include <string_view>
+#include <variant>
 
 namespace mpt {
 
@@ -54,29 +55,20 @@ void check_attention(attention_config const& attn, std::int64_t n_heads, std::in
     require(*rope.rotary_dim >= 2 && *rope.rotary_dim <= head_dim && *rope.rotary_dim % 2 == 0,
             prefix, "attn_config.rotary_dim must be an even number from 2 to the width of a head, ",
             head_dim, ", found ", *rope.rotary_dim);
-  require(rope.beta_slow > 0 && rope.beta_slow < rope.beta_fast, prefix,
-          "attn_config.rope_hf_config.beta_slow must be above 0 and below beta_fast ",
-          rope.beta_fast, ", found ", rope.beta_slow);
-  require(rope.attention_factor > 0 && std::isfinite(rope.attention_factor), prefix,
-          "attn_config.rope_hf_config.attention_factor must be a number above 0, found ",
-          rope.attention_factor);
-  require(rope.scaling != rope_scaling::yarn || rope.theta > 1, prefix,
+  bool const is_yarn = std::holds_alternative<yarn_rope>(rope.scaling);
+  require(!is_yarn || rope.theta > 1, prefix,
           "attn_config.rope_theta must be above 1 with yarn, found ", rope.theta);
-  require(!rope.rotary_dim || (rope.scaling != rope_scaling::yarn && !rope.xpos_scale_base), prefix,
+  require(!rope.rotary_dim || (!is_yarn && !rope.xpos_scale_base), prefix,
           "attn_config.rotary_dim cannot be used with yarn or xpos, which scale whole heads");
   require(rope.theta > 0, prefix, "attn_config.rope_theta must be above 0, found ", rope.theta);
-  require(rope.factor >= 1, prefix, "attn_config.rope_hf_config.factor must be at least 1, found ",
-          rope.factor);
-  require(rope.low_freq_factor > 0 && rope.low_freq_factor < rope.high_freq_factor, prefix,
-          "attn_config.rope_hf_config.low_freq_factor must be above 0 and below high_freq_factor ",
-          rope.high_freq_factor, ", found ", rope.low_freq_factor);
+  check_rope_scaling(
+      rope.scaling, [&](bool is_met, std::string_view key, auto const&... explanation) {
+        require(is_met, prefix, "attn_config.rope_hf_config.", key, " ", explanation...);
+      });
   if (rope.xpos_scale_base)
     require(*rope.xpos_scale_base > 0, prefix,
             "attn_config.rope_dail_config.xpos_scale_base must be above 0, found ",
             *rope.xpos_scale_base);
-  require(rope.original_max_position_embeddings > 0, prefix,
-          "attn_config.rope_hf_config.original_max_position_embeddings must be above 0, found ",
-          rope.original_max_position_embeddings);
 }
 
 }  // namespace mpt

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <utility>
+#include <variant>
 
 #include <fmt/ranges.h>
 
@@ -213,13 +214,13 @@ void family_form::read_rotary(model_config& model, rotary_keys const& keys) {
   }
   auto type = section.value("rope_type");
   if (type.is_null()) type = section.value("type");
-  if (!type.is_null() && type != "default") section.read_scaling(type, model.max_seq_len, rope);
+  if (!type.is_null() && type != "default")
+    rope.scaling = section.read_scaling(type, model.max_seq_len);
   section.require_rotary_keys();
-  bool const is_trained_shorter =
-      rope.scaling == rope_scaling::llama3 || rope.scaling == rope_scaling::yarn;
-  if (is_trained_shorter)  // transformers prefers the field beside the section
-    field("original_max_position_embeddings", rope.original_max_position_embeddings,
-          rope.original_max_position_embeddings);
+  visit_fields(rope.scaling, [&](std::string_view key, auto& number, field_presence) {
+    // transformers prefers the field next to the section
+    if (key == trained_positions_key) field(key, number, number);
+  });
   model.attn.rope = rope;
 }
 
@@ -230,44 +231,47 @@ void family_form::require_rotary_keys() const {
             fmt::format("{}", fmt::join(rotary_section_keys, ", ")));
 }
 
-void family_form::read_scaling(nlohmann::json const& type, std::int64_t positions,
-                               rope_config& rope) {
-  if (type == "linear") rope.scaling = rope_scaling::linear;
-  if (type == "dynamic") rope.scaling = rope_scaling::dynamic;
-  if (type == "llama3") rope.scaling = rope_scaling::llama3;
-  if (type == "yarn") rope.scaling = rope_scaling::yarn;
-  std::string_view const type_key = value("rope_type").is_null() ? "type" : "rope_type";
-  require(rope.scaling != rope_scaling::none, type_key, "is ", printable(type.dump()),
+rope_scaling family_form::read_scaling(nlohmann::json const& type, std::int64_t positions) {
+  auto const named = type.is_string() ? rope_scaling_named(type.get<std::string>()) : std::nullopt;
+  require(named && !std::holds_alternative<unscaled_rope>(*named),
+          value("rope_type").is_null() ? "type" : "rope_type", "is ", printable(type.dump()),
           "; the types here are default, linear, dynamic, llama3 and yarn");
+  auto scaling = *named;
   double const unset = 0;
-  field("factor", rope.factor, unset);
-  if (rope.scaling == rope_scaling::llama3 || rope.scaling == rope_scaling::yarn)
-    field("original_max_position_embeddings", rope.original_max_position_embeddings, positions);
-  if (rope.scaling == rope_scaling::yarn && rope.factor == unset)
-    rope.factor =
-        static_cast<double>(positions) / static_cast<double>(rope.original_max_position_embeddings);
-  require(rope.factor >= 1, "factor", "expected a number of at least 1, found ",
-          printable(value("factor").dump()));
-  if (rope.scaling == rope_scaling::llama3) {
-    for (std::string_view const key : {"low_freq_factor", "high_freq_factor"})
-      require(!value(key).is_null(), key, "is missing; rope_type llama3 needs it");
-    field("low_freq_factor", rope.low_freq_factor, 1);
-    field("high_freq_factor", rope.high_freq_factor, 4);
-    require(rope.low_freq_factor > 0 && rope.low_freq_factor < rope.high_freq_factor,
-            "low_freq_factor", "must be above 0 and below high_freq_factor ", rope.high_freq_factor,
-            ", found ", rope.low_freq_factor);
-  }
-  if (rope.scaling == rope_scaling::yarn) {
-    field("beta_fast", rope.beta_fast, rope.beta_fast);
-    field("beta_slow", rope.beta_slow, rope.beta_slow);
-    field("truncate", rope.truncate, true);
+  auto const set_fallbacks = [&](auto& chosen) {
+    if constexpr (requires { chosen.factor; }) chosen.factor = unset;
+    if constexpr (requires { chosen.original_max_position_embeddings; })
+      chosen.original_max_position_embeddings = positions;
+  };
+  std::visit(set_fallbacks, scaling);
+  visit_fields(scaling, [&](std::string_view key, auto& number, field_presence) {
+    field(key, number, number);
+  });
+  if (auto* const yarn = std::get_if<yarn_rope>(&scaling)) {
+    if (yarn->factor == unset)
+      yarn->factor = static_cast<double>(positions) /
+                     static_cast<double>(yarn->original_max_position_embeddings);
     double scale = unset;
     double scale_all = unset;
     field("mscale", scale, unset);
     field("mscale_all_dim", scale_all, unset);
-    field("attention_factor", rope.attention_factor,
-          yarn_attention_factor(rope.factor, scale, scale_all));
+    field("attention_factor", yarn->attention_factor,
+          yarn_attention_factor(yarn->factor, scale, scale_all));
   }
+  auto const check_factor = [&](auto const& chosen) {
+    if constexpr (requires { chosen.factor; })
+      require(chosen.factor >= 1, "factor", "expected a number of at least 1, found ",
+              printable(value("factor").dump()));
+  };
+  std::visit(check_factor, scaling);
+  if (auto const* const llama3 = std::get_if<llama3_rope>(&scaling)) {
+    for (std::string_view const key : {"low_freq_factor", "high_freq_factor"})
+      require(!value(key).is_null(), key, "is missing; rope_type llama3 needs it");
+    llama3->check([&](bool is_met, std::string_view key, auto const&... explanation) {
+      require(is_met, key, explanation...);
+    });
+  }
+  return scaling;
 }
 
 void family_form::write_rotary(model_config const& model, rotary_keys const& keys) {
@@ -284,26 +288,10 @@ void family_form::write_rotary(model_config const& model, rotary_keys const& key
     put(keys.fraction, fraction);
   }
   nlohmann::json scaling;
-  auto const add = [&](char const* key, nlohmann::json number) {
-    scaling[key] = std::move(number);
-  };
-  if (rope.scaling != rope_scaling::none) add("factor", rope.factor);
-  if (rope.scaling == rope_scaling::linear) add("rope_type", "linear");
-  if (rope.scaling == rope_scaling::dynamic) add("rope_type", "dynamic");
-  if (rope.scaling == rope_scaling::llama3 || rope.scaling == rope_scaling::yarn)
-    add("original_max_position_embeddings", rope.original_max_position_embeddings);
-  if (rope.scaling == rope_scaling::llama3) {
-    add("rope_type", "llama3");
-    add("low_freq_factor", rope.low_freq_factor);
-    add("high_freq_factor", rope.high_freq_factor);
-  }
-  if (rope.scaling == rope_scaling::yarn) {
-    add("rope_type", "yarn");
-    add("beta_fast", rope.beta_fast);
-    add("beta_slow", rope.beta_slow);
-    add("truncate", rope.truncate);
-    add("attention_factor", rope.attention_factor);
-  }
+  visit_fields(rope.scaling, [&](std::string_view key, auto const& number, field_presence) {
+    scaling["rope_type"] = type_of(rope.scaling);
+    scaling[std::string(key)] = number;
+  });
   put("rope_scaling", std::move(scaling));
 }
 

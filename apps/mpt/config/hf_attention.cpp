@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace mpt {
@@ -24,23 +25,10 @@ void add_rope(nlohmann::json& json, rope_config const& rope) {
   }
   json["rope_impl"] = "hf";
   if (rope.rotary_dim) json["rotary_dim"] = *rope.rotary_dim;
-  nlohmann::json scaling = {{"type", "no_scaling"}, {"factor", rope.factor}};
-  if (rope.scaling == rope_scaling::linear) scaling["type"] = "linear";
-  if (rope.scaling == rope_scaling::dynamic) scaling["type"] = "dynamic";
-  if (rope.scaling == rope_scaling::llama3) {
-    scaling["type"] = "llama3";
-    scaling["low_freq_factor"] = rope.low_freq_factor;
-    scaling["high_freq_factor"] = rope.high_freq_factor;
-    scaling["original_max_position_embeddings"] = rope.original_max_position_embeddings;
-  }
-  if (rope.scaling == rope_scaling::yarn) {
-    scaling["type"] = "yarn";
-    scaling["beta_fast"] = rope.beta_fast;
-    scaling["beta_slow"] = rope.beta_slow;
-    scaling["truncate"] = rope.truncate;
-    scaling["attention_factor"] = rope.attention_factor;
-    scaling["original_max_position_embeddings"] = rope.original_max_position_embeddings;
-  }
+  nlohmann::json scaling = {{"type", type_of(rope.scaling)}, {"factor", 1.0}};
+  visit_fields(rope.scaling, [&](std::string_view key, auto const& value, field_presence) {
+    scaling[std::string(key)] = value;
+  });
   json["rope_hf_config"] = std::move(scaling);
 }
 

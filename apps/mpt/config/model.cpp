@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <utility>
+#include <variant>
 
 namespace mpt {
 
@@ -76,7 +77,9 @@ std::string_view positions_name(model_config const& model) {
 }
 
 double softmax_scale(model_config const& model) {
-  double const growth = model.attn.rope ? model.attn.rope->attention_factor : 1;
+  auto const* const yarn =
+      model.attn.rope ? std::get_if<yarn_rope>(&model.attn.rope->scaling) : nullptr;
+  double const growth = yarn != nullptr ? yarn->attention_factor : 1;
   return growth * growth *
          model.attn.softmax_scale.value_or(1 / std::sqrt(static_cast<double>(head_dim(model))));
 }

@@ -2,14 +2,50 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include <fmt/ranges.h>
 
 #include <mpt/yaml/read_name.hpp>
 
 namespace mpt {
 namespace {
+
+/// The types of scaling that have a field, as a message names them: "type yarn".
+[[nodiscard]] std::string types_with_field(std::string_view field) {
+  std::vector<std::string_view> types;
+  for_each_rope_scaling([&](auto const& scaling) {
+    scaling.visit_fields(scaling, [&](std::string_view key, auto const&, field_presence) {
+      if (key == field) types.push_back(scaling.type);
+    });
+  });
+  return fmt::format("type{} {}", types.size() > 1 ? "s" : "", fmt::join(types, " and "));
+}
+
+/// Reads `rope_hf_config`. Fields of another type than the one that is chosen have no effect.
+[[nodiscard]] rope_scaling read_scaling(config_reader& hf) {
+  auto const type =
+      hf.one_of("type", "no_scaling", {"no_scaling", "linear", "dynamic", "llama3", "yarn"});
+  auto chosen = rope_scaling_named(type).value();
+  std::set<std::string_view> read_keys;
+  visit_fields(chosen, [&]<class Value>(std::string_view key, Value& value, field_presence need) {
+    value = need == field_presence::required ? hf.required<Value>(key) : hf.get(key, value);
+    read_keys.insert(key);
+  });
+  for_each_rope_scaling([&](auto const& other) {
+    other.visit_fields(other, [&](std::string_view key, auto const& value, field_presence) {
+      if (!read_keys.insert(key).second) return;
+      static_cast<void>(hf.get(key, value));
+      hf.report_without_effect(
+          key, key == "factor" ? "type is no_scaling" : "belongs to " + types_with_field(key));
+    });
+  });
+  return chosen;
+}
 
 /// Reads `rope` and its settings.
 void read_rope(config_reader& reader, attention_config& attention) {
@@ -33,38 +69,7 @@ void read_rope(config_reader& reader, attention_config& attention) {
     reader.accept_without_effect("rope_hf_config", "belongs to rope_impl hf");
   } else {
     auto hf = reader.section("rope_hf_config");
-    auto const type =
-        hf.one_of("type", "no_scaling", {"no_scaling", "linear", "dynamic", "llama3", "yarn"});
-    if (type == "linear") rope.scaling = rope_scaling::linear;
-    if (type == "dynamic") rope.scaling = rope_scaling::dynamic;
-    if (type == "llama3") rope.scaling = rope_scaling::llama3;
-    if (type == "yarn") rope.scaling = rope_scaling::yarn;
-    auto const read_number = [&](std::string_view key, double& value) {
-      value = type == "llama3" ? hf.required<double>(key) : hf.get(key, value);
-    };
-    read_number("factor", rope.factor);
-    read_number("low_freq_factor", rope.low_freq_factor);
-    read_number("high_freq_factor", rope.high_freq_factor);
-    constexpr std::string_view trained_length = "original_max_position_embeddings";
-    bool const is_trained_shorter = type == "llama3" || type == "yarn";
-    rope.original_max_position_embeddings =
-        is_trained_shorter ? hf.required<std::int64_t>(trained_length)
-                           : hf.get(trained_length, rope.original_max_position_embeddings);
-    if (type == "yarn") {
-      rope.beta_fast = hf.get("beta_fast", rope.beta_fast);
-      rope.beta_slow = hf.get("beta_slow", rope.beta_slow);
-      rope.truncate = hf.get("truncate", rope.truncate);
-      rope.attention_factor = hf.get("attention_factor", rope.attention_factor);
-    } else {
-      for (std::string_view const key : {"beta_fast", "beta_slow", "truncate", "attention_factor"})
-        hf.accept_without_effect(key, "belongs to type yarn");
-    }
-    if (type != "llama3")
-      hf.report_all_without_effect({"low_freq_factor", "high_freq_factor"},
-                                   "belongs to type llama3");
-    if (!is_trained_shorter)
-      hf.report_without_effect(trained_length, "belongs to types llama3 and yarn");
-    if (type == "no_scaling") hf.report_without_effect("factor", "type is no_scaling");
+    rope.scaling = read_scaling(hf);
     hf.finish();
     reader.accept_without_effect("rope_dail_config", "belongs to rope_impl dail");
   }

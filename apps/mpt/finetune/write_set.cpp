@@ -10,7 +10,7 @@
 
 #include <mpt/data/json.hpp>
 #include <mpt/data/mds_writer.hpp>
-#include <mpt/data/set_tokenizer.hpp>
+#include <mpt/data/tokenizer_record.hpp>
 #include <mpt/finetune/chat.hpp>
 #include <mpt/finetune/format_row.hpp>
 #include <mpt/finetune/stitch_turns.hpp>

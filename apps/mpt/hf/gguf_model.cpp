@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include <mpt/model/rotary.hpp>
 #include <parallel/core/error.hpp>
@@ -100,14 +101,17 @@ void add_position_gaps(model_config const& model, gguf_form const& form, gap_lis
                "positions are rotary, and an MPT's are learned or ALiBi's "
                "there");
   gaps.require(!rope.xpos_scale_base, "positions are xPos's");
-  gaps.require(form.has_frequency_factors || rope.scaling != rope_scaling::llama3,
+  gaps.require(form.has_frequency_factors || !std::holds_alternative<llama3_rope>(rope.scaling),
                "rotary positions are scaled as Llama 3's are, which it holds for Llama's "
                "architecture alone");
-  if (rope.scaling != rope_scaling::yarn) return;
-  rope_config const defaults;
-  gaps.require(rope.beta_fast == defaults.beta_fast && rope.beta_slow == defaults.beta_slow &&
-                   rope.truncate == defaults.truncate &&
-                   std::fabs(rope.attention_factor - yarn_growth(rope.factor)) < 1e-6,
+  auto const* const yarn = std::get_if<yarn_rope>(&rope.scaling);
+  if (yarn == nullptr) return;
+  yarn_rope const with_defaults{
+      .factor = yarn->factor,
+      .original_max_position_embeddings = yarn->original_max_position_embeddings,
+      .attention_factor = yarn->attention_factor};
+  gaps.require(*yarn == with_defaults &&
+                   std::fabs(yarn->attention_factor - yarn_growth(yarn->factor)) < 1e-6,
                "YaRN's beta_fast, beta_slow, truncate or attention_factor are not its defaults");
 }
 
@@ -189,13 +193,14 @@ std::vector<gguf_field> gguf_model_fields(model_config const& model, precision t
   auto const& rope = *model.attn.rope;
   add("rope.freq_base", number(rope.theta));
   add("rope.dimension_count", count(rope.rotary_dim.value_or(head_dim(model))));
-  bool const is_yarn = rope.scaling == rope_scaling::yarn;
-  if (is_yarn || rope.scaling == rope_scaling::linear) {
-    add("rope.scaling.type", std::string(is_yarn ? "yarn" : "linear"));
-    add("rope.scaling.factor", number(rope.factor));
-  }
-  if (is_yarn)
-    add("rope.scaling.original_context_length", count(rope.original_max_position_embeddings));
+  bool const is_yarn = std::holds_alternative<yarn_rope>(rope.scaling);
+  if (!is_yarn && !std::holds_alternative<linear_rope>(rope.scaling)) return fields;
+  add("rope.scaling.type", std::string(type_of(rope.scaling)));
+  visit_fields(rope.scaling, [&](std::string_view key, auto const& value, field_presence) {
+    if (key == "factor") add("rope.scaling.factor", static_cast<float>(value));
+    if (key == trained_positions_key)
+      add("rope.scaling.original_context_length", static_cast<std::uint32_t>(value));
+  });
   return fields;
 }
 
@@ -264,11 +269,11 @@ class source_list {
       copy.tensor.name = "output.weight";
       sources_.push_back(std::move(copy));
     }
-    if (!model_.attn.rope || model_.attn.rope->scaling != rope_scaling::llama3) return;
-    auto unscaled_rope = *model_.attn.rope;
-    unscaled_rope.scaling = rope_scaling::none;
-    auto const unscaled = rotary_frequencies(unscaled_rope, head_dim(model_));
-    auto const scaled = rotary_frequencies(*model_.attn.rope, head_dim(model_));
+    auto const& rope = model_.attn.rope;
+    if (!rope || !std::holds_alternative<llama3_rope>(rope->scaling)) return;
+    auto const unscaled =
+        parallel::ops::rope_frequencies(rope->theta, rope->rotary_dim.value_or(head_dim(model_)));
+    auto const scaled = rotary_frequencies(*rope, head_dim(model_));
     gguf_source factors{.tensor = {.name = "rope_freqs.weight", .extents = {std::ssize(scaled)}}};
     for (std::size_t i = 0; i < scaled.size(); ++i)
       factors.values.push_back(static_cast<float>(unscaled[i] / scaled[i]));

@@ -3,25 +3,31 @@
 #include <cmath>
 #include <cstddef>
 #include <numbers>
+#include <span>
+#include <variant>
 
 namespace mpt {
 
 namespace {
 
+/// The frequency of which the share `unscaled` stays and the remaining share is divided.
+[[nodiscard]] double divided(double frequency, double unscaled, double factor) {
+  return frequency * (unscaled + (1.0 - unscaled) / factor);
+}
+
 /// YaRN's share of each of the `pairs` frequencies that is kept; the remaining share is divided by
 /// the factor. It falls linearly from 1 to 0 between the pair that turns beta_fast times in the
 /// positions trained on and the pair that turns beta_slow times.
-[[nodiscard]] double yarn_unscaled_share(rope_config const& rope, std::int64_t pair,
-                                         std::int64_t pairs) {
+[[nodiscard]] double yarn_unscaled_share(yarn_rope const& yarn, double theta, std::size_t pair,
+                                         std::size_t pairs) {
   auto const width = static_cast<double>(2 * pairs);
-  auto const trained = static_cast<double>(rope.original_max_position_embeddings);
+  auto const trained = static_cast<double>(yarn.original_max_position_embeddings);
   auto const pair_that_turns = [&](double times) {
-    return width * std::log(trained / (times * 2.0 * std::numbers::pi)) /
-           (2.0 * std::log(rope.theta));
+    return width * std::log(trained / (times * 2.0 * std::numbers::pi)) / (2.0 * std::log(theta));
   };
-  double low = pair_that_turns(rope.beta_fast);
-  double high = pair_that_turns(rope.beta_slow);
-  if (rope.truncate) {
+  double low = pair_that_turns(yarn.beta_fast);
+  double high = pair_that_turns(yarn.beta_slow);
+  if (yarn.truncate) {
     low = std::floor(low);
     high = std::ceil(high);
   }
@@ -31,28 +37,42 @@ namespace {
   return 1.0 - std::fmin(std::fmax((static_cast<double>(pair) - low) / (high - low), 0.0), 1.0);
 }
 
+using frequency_span = std::span<double>;
+
+void scale_frequencies(unscaled_rope const& /*scaling*/, double /*theta*/,
+                       frequency_span /*frequencies*/) {}
+void scale_frequencies(dynamic_rope const& /*scaling*/, double /*theta*/,
+                       frequency_span /*frequencies*/) {}
+
+void scale_frequencies(linear_rope const& linear, double /*theta*/, frequency_span frequencies) {
+  for (double& frequency : frequencies) frequency /= linear.factor;
+}
+
+void scale_frequencies(llama3_rope const& llama3, double /*theta*/, frequency_span frequencies) {
+  auto const trained = static_cast<double>(llama3.original_max_position_embeddings);
+  for (double& frequency : frequencies) {
+    double const turns = trained * frequency / (2.0 * std::numbers::pi);
+    double const share =
+        (turns - llama3.low_freq_factor) / (llama3.high_freq_factor - llama3.low_freq_factor);
+    frequency = divided(frequency, std::fmin(std::fmax(share, 0.0), 1.0), llama3.factor);
+  }
+}
+
+void scale_frequencies(yarn_rope const& yarn, double theta, frequency_span frequencies) {
+  for (std::size_t pair = 0; pair < frequencies.size(); ++pair) {
+    double const unscaled = yarn_unscaled_share(yarn, theta, pair, frequencies.size());
+    frequencies[pair] = divided(frequencies[pair], unscaled, yarn.factor);
+  }
+}
+
 }  // namespace
 
 std::vector<double> rotary_frequencies(rope_config const& rope, std::int64_t head_dim) {
-  auto const trained = static_cast<double>(rope.original_max_position_embeddings);
-  std::int64_t const width = rope.rotary_dim.value_or(head_dim);
-  auto out = parallel::ops::rope_frequencies(rope.theta, width);
-  for (double& frequency : out) {
-    if (rope.scaling == rope_scaling::linear) frequency /= rope.factor;
-    if (rope.scaling == rope_scaling::llama3) {
-      double const turns = trained * frequency / (2.0 * std::numbers::pi);
-      double const share =
-          (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
-      double const unscaled = std::fmin(std::fmax(share, 0.0), 1.0);
-      frequency *= unscaled + (1.0 - unscaled) / rope.factor;
-    }
-  }
-  if (rope.scaling == rope_scaling::yarn)
-    for (std::int64_t pair = 0; pair < width / 2; ++pair) {
-      double const unscaled = yarn_unscaled_share(rope, pair, width / 2);
-      out[static_cast<std::size_t>(pair)] *= unscaled + (1.0 - unscaled) / rope.factor;
-    }
-  return out;
+  auto frequencies =
+      parallel::ops::rope_frequencies(rope.theta, rope.rotary_dim.value_or(head_dim));
+  std::visit([&](auto const& scaling) { scale_frequencies(scaling, rope.theta, frequencies); },
+             rope.scaling);
+  return frequencies;
 }
 
 std::vector<double> rotary_growths(rope_config const& rope, std::int64_t head_dim) {

@@ -7,39 +7,10 @@
 #include <string_view>
 
 #include <mpt/config/norm_kind.hpp>
+#include <mpt/config/rope.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt {
-
-/// `rope_hf_config.type`: how frequencies are stretched beyond the length they were trained on.
-/// `dynamic` changes them only beyond max_seq_len, which no sequence here exceeds. `yarn` is Peng
-/// et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023.
-enum class rope_scaling { none, linear, dynamic, llama3, yarn };
-
-/// Rotary positions. rope_impl dail (type original) and hf (type no_scaling) are the same
-/// arithmetic; only dail has type xpos.
-struct rope_config {
-  double theta = 10000;
-  rope_scaling scaling = rope_scaling::none;
-  double factor = 1;  ///< linear, llama3, yarn: positions are divided by it
-  /// llama3: frequencies with wavelengths above original / low_freq_factor are divided by factor,
-  double low_freq_factor = 1;
-  /// and those with wavelengths below original / high_freq_factor stay; smoothly in between.
-  double high_freq_factor = 4;
-  std::int64_t original_max_position_embeddings = 8192;  ///< llama3, yarn: positions trained on
-  /// yarn: frequencies that make more turns than beta_fast over the original positions stay,
-  double beta_fast = 32;
-  /// and those that make fewer than beta_slow are divided by factor; linearly in between.
-  double beta_slow = 1;
-  bool truncate = true;         ///< yarn: the two bounds are rounded outwards to whole pairs
-  double attention_factor = 1;  ///< yarn: queries and keys are multiplied by it
-  /// Elements at the beginning of each head that are turned; none: all
-  std::optional<std::int64_t> rotary_dim = std::nullopt;
-  /// Base of xpos (rope_impl dail): a smaller base makes scores fade over a shorter distance
-  std::optional<double> xpos_scale_base = std::nullopt;
-
-  friend bool operator==(rope_config const&, rope_config const&) = default;
-};
 
 /// `attn_temperature_tuning`: q times 1 + attn_scale ln(floor((p + 1) / floor_scale) + 1).
 struct temperature_config {

@@ -95,7 +95,7 @@ class family_form {
   /// Fails for a field of this section of rotary settings that no type of scaling has.
   void require_rotary_keys() const;
   /// Reads the settings of a type of scaling; `positions`: the longest sequence of the model.
-  void read_scaling(nlohmann::json const& type, std::int64_t positions, rope_config& rope);
+  [[nodiscard]] rope_scaling read_scaling(nlohmann::json const& type, std::int64_t positions);
   void write_rotary(model_config const& model, rotary_keys const& keys);
 
   nlohmann::json json_ = nlohmann::json::object();

@@ -1,4 +1,5 @@
-// model_config: the shape of an MPT model, with LLM Foundry's field names and defaults.
+// model_config: the shape of a model, an MPT or one of another family, with LLM Foundry's field
+// names and defaults.
 //
 // Two published forms: (a) LLM Foundry's YAMLs (learned positions, biases, vocabulary 50368), which
 // the defaults give, and (b) the Hugging Face hub's (ALiBi, no bias anywhere, vocabulary 50432),

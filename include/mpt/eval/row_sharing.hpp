@@ -7,7 +7,8 @@
 
 namespace mpt::icl {
 
-/// The rank and number of ranks, which determine its rows, and the function that gathers results.
+/// The number of a rank and of all ranks, which determine the rows of a task that the rank
+/// computes, and the function that gathers the results.
 struct row_sharing {
   int rank = 0;
   int ranks = 1;

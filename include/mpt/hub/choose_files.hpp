@@ -10,9 +10,9 @@ namespace mpt::hub {
 
 enum class weights { included, excluded };
 
-/// The files of a model, or of PEFT's adapter, that are read here: configurations, the tokenizer
-/// and the weights, safetensors if there are any, else pytorch_model.bin. Other forms of the
-/// weights, code and folders are left out.
+/// The files of a model, or of a PEFT adapter, that the programs read: configurations, the
+/// tokenizer and the weights, safetensors if there are any, else pytorch_model.bin. Other forms of
+/// the weights, code and folders are left out.
 [[nodiscard]] listing model_files(listing const& files, weights choice = weights::included);
 
 /// The files of a tokenizer.

@@ -1,6 +1,7 @@
-// model: an MPT, built from the library's layers, as LLM Foundry's configuration describes it: in
-// the form of its YAML files (learned positions, biases), in that of the Hugging Face hub (ALiBi,
-// no biases), or another. Parameter names are those of the checkpoints of both.
+// model: a decoder built from the library's layers, as its configuration describes it: an MPT in
+// the form of LLM Foundry's YAML files (learned positions, biases) or of the Hugging Face hub
+// (ALiBi, no biases), or a model of another family. Parameter names are those of LLM Foundry's
+// checkpoints and the hub's MPTs; the other families' files have names of their own.
 #pragma once
 
 #include <cstddef>
@@ -70,12 +71,14 @@ class model {
     return groups_.tensor.is_single_rank() && groups_.context.is_single_rank();
   }
 
-  /// A number that tells apart microbatches of equal rows but different needs of memory.
-  [[nodiscard]] index beside_rows(microbatch const& b) const {
+  /// A number that differs between microbatches with the same number of rows that need different
+  /// amounts of memory.
+  [[nodiscard]] index memory_variant(microbatch const& b) const {
     return b.continues == nullptr ? 0 : b.sequences * b.continues->wanted + 1;
   }
 
-  /// Keys and values, by the block that makes them, to which blocks attend beside their own.
+  /// Keys and values, by the block that makes them, to which blocks attend in addition to their
+  /// own.
   struct shared_activations {
     std::map<index, shared_keys<T>> keys;               // used by several blocks
     std::vector<std::vector<kv_cache<T>>> caches = {};  // of earlier tokens, by block and sequence

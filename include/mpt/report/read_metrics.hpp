@@ -10,7 +10,8 @@ namespace mpt::report {
 
 /// Adds the curves, texts and problems of `file` to `run`, and returns the programs that wrote it.
 /// Batches that were trained again replace the earlier ones, whose training counts as lost.
-/// `seconds_of_unit`: of the unit in which the run logged the time of evaluations.
+/// `seconds_of_unit`: seconds in the unit of time in which the run logged how long evaluations
+/// took.
 [[nodiscard]] std::vector<run_program> read_metrics(std::filesystem::path const& file,
                                                     double seconds_of_unit, run_record& run);
 

@@ -65,8 +65,8 @@ class mlflow_sender : public record_sender {
   void begin(nlohmann::json const& init, cancellation const& is_cancelled);
   /// Sends the lines from the first on, as send() does.
   [[nodiscard]] std::size_t send_lines(std::string_view lines, cancellation const& is_cancelled);
-  /// The server's run that has the key of `init`, as where the answer to an earlier create_run()
-  /// was lost; "" where there is none.
+  /// The id of the server's run with the key of `init`, or "". There is one if the answer to an
+  /// earlier create_run() was lost.
   [[nodiscard]] std::string find_run(std::string const& experiment, nlohmann::json const& init,
                                      cancellation const& is_cancelled) const;
   [[nodiscard]] std::string create_run(std::string const& experiment, nlohmann::json const& init,

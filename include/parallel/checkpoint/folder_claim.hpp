@@ -152,8 +152,8 @@ class folder_claim {
                      "); this one has written nothing since, and ends");
   }
 
-  /// Like require_held, but reads the disk only when the last check was long ago, as after the
-  /// process stood still.
+  /// Like require_held, but reads the disk only if the last check was long ago, for example because
+  /// the process was suspended.
   void require_recent() const {
     if (lost_ || std::chrono::steady_clock::now() - checked_at_.load() > 3 * options_.beat)
       require_held();

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include <parallel/checkpoint/checked_copy.hpp>
+#include <parallel/checkpoint/collective_read_errors.hpp>
 #include <parallel/checkpoint/copy_shares.hpp>
-#include <parallel/checkpoint/joint_reading.hpp>
 #include <parallel/checkpoint/local_pointer.hpp>
 #include <parallel/checkpoint/node_map.hpp>
 #include <parallel/checkpoint/save.hpp>
@@ -166,7 +166,7 @@ void require_readable(Comm& world, Exchange& exchanges, std::string const& name,
   for (auto const& text : gather_texts(world, exchanges, unreadable))
     if (!text.empty())
       fail<storage_error>(
-          name, " cannot be read: ", text, "; this may pass: start again, or remove ",
+          name, " cannot be read: ", text, "; this may be temporary: start again, or remove ",
           (root / local_pointer_name).native(), " to go on from the latest of its folder");
 }
 
@@ -186,7 +186,7 @@ template <class Comm, class Exchange>
                                         action_hook const& on_action = {}) {
   std::string pointer_text, unreadable;
   std::optional<checkpoint_id> newest;  // in `root`
-  detail::joint_reading reading;
+  detail::collective_read_errors reading;
   if (world.rank() == 0)
     reading.attempt([&] {
       if (auto const folder = latest(root).folder)
@@ -194,7 +194,7 @@ template <class Comm, class Exchange>
       if (auto const newer = newer_local_checkpoint(root))
         pointer_text = format_local_pointer(*newer);
     });
-  auto const problem = reading.damage_of_all(world, exchanges);
+  auto const problem = reading.first_damage(world, exchanges);
   pointer_text = broadcast_text(world, exchanges, std::move(pointer_text));
   if (pointer_text.empty()) return problem;
   auto const pointer = parse_local_pointer(pointer_text, (root / local_pointer_name).native());

@@ -1,7 +1,7 @@
 // The safetensors format: 8 bytes (little-endian) header length, a JSON header, the tensors' bytes.
 //
 // Format: https://github.com/huggingface/safetensors#format. The header maps each name to dtype,
-// shape and [begin, end) in the bytes behind the header; tensors fill these bytes without holes or
+// shape and [begin, end) in the bytes after the header; tensors fill these bytes without holes or
 // overlaps; "__metadata__" maps strings to strings. This file parses and prints that JSON; the
 // whole header is checked before any of it is used.
 #pragma once
@@ -23,13 +23,13 @@ namespace parallel::checkpoint {
 /// The longest header that is read or written, in bytes (the format's own limit).
 inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
 
-/// A tensor of a file: its description, and the range of its bytes behind the header.
+/// A tensor of a file: its description, and the range of its bytes after the header.
 struct tensor_entry {
   std::string name = {};
   std::string type_name = {};  // as in the file: "F32", also for unknown types
   element_type type = element_type::unknown;
   std::vector<index> extents = {};
-  std::uint64_t begin = 0;  // bytes behind the header
+  std::uint64_t begin = 0;  // bytes after the header
   std::uint64_t end = 0;
 
   /// Elements; 1 for a scalar.
@@ -70,7 +70,7 @@ namespace detail {
   entry.end = static_cast<std::uint64_t>(natural(offsets[1], "data_offsets", location));
   require(entry.begin <= entry.end && entry.end <= data_bytes, location, ": data_offsets [",
           entry.begin, ", ", entry.end, "] do not lie within the ", data_bytes,
-          " bytes behind the header; the file is cut short or damaged");
+          " bytes after the header; the file is cut short or damaged");
   if (entry.type != element_type::unknown) {
     index const elements = checked_volume(entry.extents, size_of(entry.type), location);
     auto const expected = static_cast<std::uint64_t>(elements) * size_of(entry.type);
@@ -85,7 +85,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Parses and checks a header. `data_bytes`: the bytes behind it; `file` begins messages.
+/// Parses and checks a header, which `data_bytes` bytes follow. Messages begin with `file`.
 [[nodiscard]] inline safetensors_header parse_safetensors_header(std::string_view text,
                                                                  std::uint64_t data_bytes,
                                                                  std::string_view file) {
@@ -116,7 +116,7 @@ namespace detail {
     position = entry.end;
   }
   require(position == data_bytes, location, ": its tensors end at byte ", position,
-          " behind the header, the file at ", data_bytes);
+          " after the header, the file at ", data_bytes);
   return out;
 }
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include <parallel/checkpoint/checkpoints.hpp>
-#include <parallel/checkpoint/joint_reading.hpp>
+#include <parallel/checkpoint/collective_read_errors.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/comm/texts.hpp>
 
@@ -38,13 +38,13 @@ template <class Comm, class Exchange>
                                                 std::filesystem::path const& folder) {
   checked_checkpoint out;
   std::string manifest;
-  detail::joint_reading reading;
+  detail::collective_read_errors reading;
   if (world.rank() == 0) reading.attempt([&] { manifest = read_manifest_text(folder); });
   manifest = broadcast_text(world, exchanges, std::move(manifest));
   if (!reading.failed())
     reading.attempt(
         [&] { out.reader.emplace(folder, manifest).verify(world.rank(), world.size()); });
-  out.damage = reading.damage_of_all(world, exchanges);
+  out.damage = reading.first_damage(world, exchanges);
   return out;
 }
 
@@ -104,10 +104,10 @@ template <class Comm, class Exchange>
     damage += concat(damage.empty() ? "" : "; ", checked.damage);
     damaged.push_back(folder);
     std::filesystem::path next;
-    detail::joint_reading reading;
+    detail::collective_read_errors reading;
     if (goes_back && world.rank() == 0)
       reading.attempt([&] { next = previous_checkpoint(folder); });
-    static_cast<void>(reading.damage_of_all(world, exchanges));
+    static_cast<void>(reading.first_damage(world, exchanges));
     next = broadcast_text(world, exchanges, next.native());
     require(!next.empty(), damage,
             goes_back ? concat("; no earlier checkpoint in ", files::parent_folder(folder).native(),

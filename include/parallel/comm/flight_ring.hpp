@@ -193,7 +193,7 @@ class flight_ring {
 
 /// Removes from a run's folder the rings of ranks `first` and above, which an earlier run with more
 /// ranks has left. Files that cannot be removed stay.
-inline void remove_flights_from(std::filesystem::path const& folder, int first) {
+inline void remove_flight_files(std::filesystem::path const& folder, int first) {
   constexpr std::string_view begin = "flight-rank", end = ".ring";
   std::error_code stays;
   std::vector<std::filesystem::path> old_files;

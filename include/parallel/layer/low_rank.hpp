@@ -27,7 +27,7 @@ struct low_rank {
   parameter<T, 2> b;  // "lora_B.weight": [out, rank], or absent
   double scale = 1;   // s
   float dropout = 0;
-  std::uint32_t operation = 0;  // for dropout: stream_id of a name unique in the model
+  std::uint32_t operation = 0;  // dropout's random numbers: stream_id of a name unique in the model
 
   struct saved {
     matrix_view<T const> x, dy;
@@ -37,7 +37,8 @@ struct low_rank {
 
   [[nodiscard]] bool is_present() const { return a.is_present(); }
 
-  /// Allocates the saved memory for `rows` rows, before any that is released earlier.
+  /// Allocates state.hidden for `rows` rows. The arena releases in reverse order and the backward
+  /// pass needs it, so call this before allocating memory that is released earlier.
   template <class Stream>
   void allocate_hidden(context<Stream>& c, index rows, saved& state) const {
     if (is_present()) state.hidden = c.template allocate<T, 2>({rows, a.extents[0]});
@@ -96,6 +97,7 @@ struct low_rank {
     ops::matmul(c.stream, a.gradient(), state.d_hidden, with_dropout(c, state.x), options(a));
   }
 
+  /// Visits both factors, and marks them: backward_weight can overwrite their gradients.
   void visit_parameters(auto&& visit) {
     if (!is_present()) return;
     a.replaces_gradient = b.replaces_gradient = true;

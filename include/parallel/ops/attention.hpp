@@ -13,7 +13,7 @@
 // parts of a sequence (`positions`); then a query that sees none of the given keys gets the result
 // 0 and the lse -infinity. T is float, bf16 or double; statistics and sums are in accumulate_t<T>.
 // With P = the number of pairs (i, j) seen, over batch and heads: 4 P head_dim operations forward,
-// 10 P head_dim backward. Memory: lse, and the scratch that the header of the device states.
+// 10 P head_dim backward. Memory: lse, and the scratch space that the device's header states.
 #pragma once
 
 #include <cstdint>
@@ -159,8 +159,8 @@ struct attention_backward_fn {
 };
 /// attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options): the gradients for dout,
 /// given the arguments and results of `attention`. dq, dk and dv are overwritten; they may be parts
-/// of one packed matrix, but must not overlap the inputs. The result is deterministic; on devices
-/// where that is slow, only if the stream is (cuda::stream_options).
+/// of one packed matrix, but must not overlap the inputs. The result is deterministic, except on
+/// devices where that is slow: there the stream's options choose (cuda::stream_options).
 inline constexpr attention_backward_fn attention_backward{};
 
 }  // namespace parallel::ops

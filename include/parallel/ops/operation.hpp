@@ -13,7 +13,8 @@
 //   flops()     its floating-point operations; 0 without this member. Products, sums and
 //               quotients count as one each, and so do exp, erf, tanh and roots; comparisons,
 //               conversions and random numbers do not count. If the count depends on data, it is
-//               the largest one: every label is trained on, and a sequence is one document
+//               the largest possible one: as if every label were trained on and every
+//               sequence were a single document
 //   compute()   the formula in plain loops: the oracle of every device. Most operations have
 //               instead parts(), the number of parts that do not depend on each other (rows,
 //               columns, runs of elements), and compute(part); devices may call it in any order

@@ -72,13 +72,13 @@ template <class Model>
     return {};
 }
 
-/// The extent of a microbatch: its number of rows, and model.beside_rows(batch) if the model has
+/// The extent of a microbatch: its number of rows, and model.memory_variant(batch) if the model has
 /// that function. Microbatches of equal extents need the same memory.
 template <class Model>
 [[nodiscard]] std::pair<index, index> extent_of(Model const& model,
                                                 typename Model::microbatch const& batch) {
-  if constexpr (requires { model.beside_rows(batch); })
-    return {model.rows(batch), model.beside_rows(batch)};
+  if constexpr (requires { model.memory_variant(batch); })
+    return {model.rows(batch), model.memory_variant(batch)};
   else
     return {model.rows(batch), 0};
 }

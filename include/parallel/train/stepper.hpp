@@ -99,8 +99,8 @@ class stepper {
     stale_ = false;
   }
 
-  /// Sets optimizer states to zero. After steps with a learning_rate_factor of 0, which change no
-  /// parameter, no trace of those steps is left. Blocks.
+  /// Sets optimizer states to zero. Steps with a learning_rate_factor of 0 change only these
+  /// states, no parameter, so this undoes such steps completely. Blocks.
   void clear_states(stream& compute) {
     require_finished("clear_states");
     for (auto& entry : placed_.units()) entry.memory.clear_states(compute);

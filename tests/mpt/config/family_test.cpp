@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <variant>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -95,10 +96,11 @@ TEST_CASE("families: the rotary positions of both generations of transformers' f
   CHECK(model == mpt::from_hf_json(newer, "newer").model);
   REQUIRE(model.attn.rope.has_value());
   CHECK(model.attn.rope->theta == 500000.0);
-  CHECK(model.attn.rope->scaling == mpt::rope_scaling::llama3);
+  CHECK(std::holds_alternative<mpt::llama3_rope>(model.attn.rope->scaling));
   older["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}};
   older["max_position_embeddings"] = 4096;
-  auto const stretched = mpt::from_hf_json(older, "older").model.attn.rope.value();
+  auto const stretched =
+      std::get<mpt::yarn_rope>(mpt::from_hf_json(older, "older").model.attn.rope.value().scaling);
   CHECK(stretched.original_max_position_embeddings == 4096);
   CHECK(stretched.attention_factor == doctest::Approx(0.1 * std::log(4.0) + 1.0).epsilon(1e-15));
 }
@@ -196,11 +198,11 @@ TEST_CASE("families: overridden rotary positions replace those of either generat
     return mpt::read_family_json(family, newer, "config.json", overrides).attn.rope.value();
   };
   CHECK(rope_with({{"rope_theta", 5e5}}).theta == 5e5);
-  CHECK(rope_with({{"rope_theta", 5e5}}).scaling == mpt::rope_scaling::llama3);
+  CHECK(std::holds_alternative<mpt::llama3_rope>(rope_with({{"rope_theta", 5e5}}).scaling));
   auto const linear = rope_with({{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}});
-  CHECK(linear.scaling == mpt::rope_scaling::linear);
+  CHECK(std::holds_alternative<mpt::linear_rope>(linear.scaling));
   CHECK(linear.theta == 1e6);
-  CHECK(rope_with({{"rope_scaling", nullptr}}).scaling == mpt::rope_scaling::none);
+  CHECK(std::holds_alternative<mpt::unscaled_rope>(rope_with({{"rope_scaling", nullptr}}).scaling));
   CHECK(rope_with({{"use_cache", false}}).theta == 1e6);
 }
 

@@ -62,9 +62,9 @@ TEST_CASE("config.json: every form of the model is read back equal") {
   grouped.attn.attn_logit_softcapping = 30;
   grouped.attn.sliding_window_size = 100;
   grouped.attn.attn_uses_sequence_id = true;
-  grouped.attn.rope = mpt::rope_config{500000, mpt::rope_scaling::llama3, 8, 1, 4, 2048};
+  grouped.attn.rope = mpt::rope_config{500000, mpt::llama3_rope{8, 1, 4, 2048}};
   auto layered = grouped;
-  layered.attn.rope = mpt::rope_config{.scaling = mpt::rope_scaling::linear, .factor = 2};
+  layered.attn.rope = mpt::rope_config{.scaling = mpt::linear_rope{2}};
   layered.attn.temperature = {100, 0.25};
   layered.layers.resize(static_cast<std::size_t>(layered.n_layers));
   layered.layers[1] = layered.layers[4] =

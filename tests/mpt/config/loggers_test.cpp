@@ -80,7 +80,7 @@ TEST_CASE("loggers: MLflow's settings have Composer's names") {
   CHECK(read("loggers: {csv: {filename: 'x/{run_name}.csv'}}").csv == "x/run1.csv");
 }
 
-TEST_CASE("loggers: secrets and addresses that are none are refused, and not repeated") {
+TEST_CASE("loggers: secrets and unusable addresses are refused, and secrets are not printed") {
   for (std::string const text :
        {"wandb: {api_key: s3cret}", "wandb: {init_kwargs: {api_key: s3cret}}",
         "mlflow: {token: s3cret}", "mlflow: {password: s3cret}",

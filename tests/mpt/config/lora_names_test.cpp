@@ -44,7 +44,7 @@ TEST_CASE("adapters of a GPT-2: c_proj names two layers of each block, and each 
   CHECK(mpt::target_to_peft(model, "attn.Wqkv") == "c_attn");
 }
 
-TEST_CASE("adapters of an MPT have our names") {
+TEST_CASE("adapters of an MPT: PEFT and the model name a layer alike") {
   auto const model = model_of("mpt", mpt::ffn_kind::mptmlp, true);
   CHECK(mpt::targets_from_peft(model, "Wqkv") == names{"attn.Wqkv"});
   CHECK(mpt::target_to_peft(model, "Wqkv") == "Wqkv");

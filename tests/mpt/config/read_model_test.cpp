@@ -130,13 +130,13 @@ attn_config:
   CHECK(attn.attn.attn_logit_softcapping == 50.0);
   CHECK(attn.attn.attn_uses_sequence_id);
   CHECK(attn.attn.temperature == mpt::temperature_config{1024, 0.1});
-  CHECK(attn.attn.rope == mpt::rope_config{500000, mpt::rope_scaling::llama3, 8, 1, 4, 4096});
+  CHECK(attn.attn.rope == mpt::rope_config{500000, mpt::llama3_rope{8, 1, 4, 4096}});
   CHECK(mpt::kv_heads(read("attn_config: {attn_type: multiquery_attention}")) == 1);
   CHECK(read("attn_config: {rope: true}").attn.rope == mpt::rope_config{});
   CHECK(read("attn_config: {rope: true, rope_dail_config: {type: xpos}}").attn.rope ==
         mpt::rope_config{.xpos_scale_base = 512});
   CHECK(read("attn_config: {rope: true, rope_impl: hf, rope_hf_config: {type: linear, factor: 2}}")
-            .attn.rope->factor == 2);
+            .attn.rope->scaling == mpt::rope_scaling(mpt::linear_rope{2}));
 }
 
 TEST_CASE("block_overrides: give one description for each layer") {

@@ -113,8 +113,7 @@ TEST_CASE("gguf model: Llama 3's scaling is a tensor of factors, 1 for fast freq
   model.d_model = 64;
   model.n_heads = 1;
   model.attn.rope->theta = 500000;
-  model.attn.rope->scaling = mpt::rope_scaling::llama3;
-  model.attn.rope->factor = 8;
+  model.attn.rope->scaling = mpt::llama3_rope{.factor = 8};
   CHECK(hf::gguf_gaps(model).empty());
   auto const sources = hf::gguf_sources(model, {}, hf::precision::bf16);
   REQUIRE(sources.size() == 1);
@@ -219,15 +218,15 @@ TEST_CASE("gguf model: a family's gaps are its architecture's") {
   auto qwen3 = family_model("qwen3");
   qwen3.attention_bias = true;
   CHECK(has_gap(qwen3, "projections of attention have biases"));
-  qwen3.attn.rope->scaling = mpt::rope_scaling::llama3;
+  qwen3.attn.rope->scaling = mpt::llama3_rope{};
   CHECK(has_gap(qwen3, "as Llama 3's are"));
   auto llama = family_model("llama");
   llama.ffn_act_fn = parallel::ops::activation_kind::gelu;
   CHECK(has_gap(llama, "activation is not silu"));
-  llama.attn.rope->scaling = mpt::rope_scaling::yarn;
-  llama.attn.rope->factor = 4;
+  llama.attn.rope->scaling = mpt::yarn_rope{.factor = 4};
   CHECK(has_gap(llama, "YaRN's"));
-  llama.attn.rope->attention_factor = 0.1 * std::log(4.0) + 1;
+  llama.attn.rope->scaling =
+      mpt::yarn_rope{.factor = 4, .attention_factor = 0.1 * std::log(4.0) + 1};
   CHECK_FALSE(has_gap(llama, "YaRN's"));
 }
 

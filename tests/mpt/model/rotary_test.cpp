@@ -9,8 +9,6 @@
 
 namespace rotary_test {
 
-using mpt::rope_scaling;
-
 void check(mpt::rope_config const& rope, std::int64_t head_dim, std::vector<double> const& wanted) {
   auto const got = mpt::rotary_frequencies(rope, head_dim);
   REQUIRE(got.size() == wanted.size());
@@ -25,18 +23,17 @@ TEST_CASE("rotary_frequencies: without scaling, pair i turns by theta^(-2i/D) pe
 }
 
 TEST_CASE("rotary_frequencies: linear scaling equals transformers'") {
-  check({.theta = 500, .scaling = rope_scaling::linear, .factor = 4}, 16,
+  check({.theta = 500, .scaling = mpt::linear_rope{.factor = 4}}, 16,
         {0.25, 0.11496581882238388, 0.0528685599565506, 0.02431231178343296, 0.011180340312421322,
          0.005141428206115961, 0.0023643539752811193, 0.0010872796410694718});
 }
 
 TEST_CASE("rotary_frequencies: llama3 scaling equals transformers'") {
   check(
-      {.scaling = rope_scaling::llama3,
-       .factor = 8,
-       .low_freq_factor = 1,
-       .high_freq_factor = 4,
-       .original_max_position_embeddings = 64},
+      {.scaling = mpt::llama3_rope{.factor = 8,
+                                   .low_freq_factor = 1,
+                                   .high_freq_factor = 4,
+                                   .original_max_position_embeddings = 64}},
       16,
       {1.0, 0.24438458681106567, 0.013042256236076355, 0.0039528473280370235, 0.0012499999720603228,
        0.00039528473280370235, 0.0001250000059371814, 3.9528473280370235e-05});

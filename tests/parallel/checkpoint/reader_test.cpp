@@ -201,7 +201,7 @@ TEST_CASE("checkpoint reader: all damage is reported, each slice by one rank") {
   for (std::string const rank : {"0", "2"}) {
     auto const path = root / ("rank-0000" + rank + "-F32-000.safetensors");
     auto content = test::read_all(path);
-    content[65536 + 100] ^= 4;  // in the first slice, behind the header
+    content[65536 + 100] ^= 4;  // in the first slice, after the header
     test::write_all(path, content);
   }
   pc::checkpoint_reader const reader(root);

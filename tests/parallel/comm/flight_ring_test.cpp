@@ -139,13 +139,13 @@ TEST_CASE("flight ring: only rings of ranks beyond the run are removed") {
   for (auto const* const name : {"flight-rank0.ring", "flight-rank2.ring", "flight-rank10.ring",
                                  "flight-rank3.txt", "flight-rankx.ring", "flight-rank4x.ring"})
     test::write_all(folder / name, "x");
-  remove_flights_from(folder.path(), 2);
+  remove_flight_files(folder.path(), 2);
   std::set<std::string> remaining;
   for (auto const& entry : std::filesystem::directory_iterator(folder.path()))
     remaining.insert(entry.path().filename());
   CHECK(remaining == std::set<std::string>{"flight-rank0.ring", "flight-rank3.txt",
                                            "flight-rankx.ring", "flight-rank4x.ring"});
-  remove_flights_from(folder / "nowhere", 0);
+  remove_flight_files(folder / "nowhere", 0);
 }
 
 }  // namespace flight_ring_test

@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include <mpt/data/set_tokenizer.hpp>
+#include <mpt/data/tokenizer_record.hpp>
 #include <mpt/tokenizer/end_of_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/train/data/stream_folder.hpp>

@@ -12,10 +12,10 @@
 
 namespace mpt {
 
-/// Gives each loader of `config` with remote streams a cache. A stream whose `local` is no cache,
-/// but holds index.json, is a local set, which must be whole. A stream without an address must not
-/// be in a cache. Gets the indexes; `store` is asked for when a stream is in one. The limit of a
-/// cache is that of its loader.
+/// Gives each loader of `config` with remote streams a cache with the loader's limit, and downloads
+/// the indexes of its sets. A stream whose `local` folder holds an index.json without being a cache
+/// is a local set, which must be complete. Throws if the folder of a stream without an address is
+/// in a cache. Calls `store` only if a stream comes from an object store.
 void open_remote_sets(train_config& config, data::shard_cache_options const& options,
                       std::function<net::object_store()> const& store);
 

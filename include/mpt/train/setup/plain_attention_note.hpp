@@ -13,8 +13,8 @@ namespace mpt {
 template <class Stream>
 [[nodiscard]] std::string plain_attention_note(Stream& compute) {
   std::string note;
-  if constexpr (requires { plain_attention(compute); })
-    for (std::string_view const reason : plain_attention(compute))
+  if constexpr (requires { plain_attention_reasons(compute); })
+    for (std::string_view const reason : plain_attention_reasons(compute))
       note += parallel::concat(note.empty() ? "" : "; ", reason);
   if (note.empty()) return note;
   return "warning: attention runs on plain kernels, which take many times as long as cuDNN's: " +

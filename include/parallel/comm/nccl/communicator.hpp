@@ -1,11 +1,11 @@
 // nccl::communicator: ranks with a GPU each, which exchange its memory by NCCL.
 //
 // Operations are enqueued on a CUDA stream; no host thread waits for another rank, except while
-// communicators are made. NCCL runs the operations of one communicator one after the other, on
-// whatever streams they are. Messages between neighbours, which must not wait for each other,
-// therefore have a communicator of two ranks for each direction (connect_neighbours), and other
-// sends are made in one call with the receives (call_group). Sums of floats are in NCCL's order;
-// reductions that NCCL lacks (tree_sum, wide_sum, max and min of floats with their NaN) are
+// communicators are made. NCCL runs the operations of one communicator one after the other, even
+// if they are enqueued on different streams. Messages between neighbours, which must not wait for
+// each other, therefore have a communicator of two ranks for each direction (connect_neighbours),
+// and other sends are made in one call with the receives (call_group). Sums of floats are in NCCL's
+// order; reductions that NCCL lacks (tree_sum, wide_sum, max and min of floats with their NaN) are
 // gathered and combined by our own kernel, in rank order. Calls are noted in a flight recorder, if
 // there is one: a call "runs" when the stream has reached it and the previous call on its
 // communicator has completed, as far as the watchdog has seen. docs/nccl.md lists NCCL's rules and

@@ -1,4 +1,5 @@
-// plain_attention: a query about attention on cuda::stream, declared for plain C++ compilers.
+// plain_attention_reasons: a query about attention on cuda::stream, declared for plain C++
+// compilers.
 #pragma once
 
 #include <string_view>
@@ -13,6 +14,6 @@ namespace parallel::cuda {
 /// cuda::stream; it is a template parameter, so that programs can test whether the streams of a
 /// device support this query.
 template <class Stream>
-[[nodiscard]] std::vector<std::string_view> plain_attention(Stream& s);
+[[nodiscard]] std::vector<std::string_view> plain_attention_reasons(Stream& s);
 
 }  // namespace parallel::cuda

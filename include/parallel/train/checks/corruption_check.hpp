@@ -12,7 +12,6 @@
 // deterministic operations. Ranks of one model part exchange activations, so a wrong forward pass
 // shows on several of them. A data rank that is alone recomputes its microbatch itself, which finds
 // faults that do not repeat.
-// finds faults that do not repeat.
 #pragma once
 
 #include <algorithm>

@@ -30,7 +30,7 @@ class stages_of_rank {
   /// Rank `rank` of `ranks` along the pipeline axis. Throws when the model has too few blocks.
   stages_of_rank(pipeline_options options, int rank, int ranks, std::size_t blocks)
       : options_(std::move(options)), rank_(rank), ranks_(ranks) {
-    // with this many microbatches every schedule has as many as it needs
+    // every schedule can be made for 2 * ranks microbatches; only its number of stages matters here
     auto const any =
         pipeline::make_schedule(options_.schedule, ranks, 2 * ranks, options_.stages_per_rank);
     require(options_.stages_per_rank == 1 || options_.stages_per_rank == any.stages_per_rank,

@@ -1,5 +1,5 @@
 // unit_buffers: the buffers that hold the values and gradients that a ZeRO level shards while
-// passes use them, and the order in which parts use the buffers in turn.
+// passes use them, and the order in which the parts of a model take the buffers.
 #pragma once
 
 #include <algorithm>
@@ -11,19 +11,21 @@
 
 namespace parallel::train {
 
-/// Buffers that parts use one after another. Parts that need the same size alternate between as
-/// many buffers as may be in use at once, or as there are such parts.
-class buffer_turns {
+/// Buffers that the parts of a model take round robin. Parts that need the same size share a pool:
+/// as many buffers as may be in use at the same time, or as there are such parts if they are fewer.
+class round_robin_buffers {
  public:
   static constexpr int none = -1;
 
+  /// Adds a part that needs buffers of `size` elements, of which at most `count` are in use at the
+  /// same time.
   void add(part p, index size, int count) {
     if (size == 0) return;
-    auto& turn = turns_[size];
-    if (std::ssize(turn.buffers) < count) turn.buffers.push_back(reserve(size));
-    turn_of_[p] = &turn;
+    auto& shared = pools_[size];
+    if (std::ssize(shared.buffers) < count) shared.buffers.push_back(reserve(size));
+    pool_of_part_[p] = &shared;
   }
-  /// Adds a buffer that no two parts share.
+  /// Adds a buffer that is in no pool.
   int reserve(index size) {
     sizes_.push_back(size);
     return static_cast<int>(sizes_.size()) - 1;
@@ -31,14 +33,14 @@ class buffer_turns {
 
   /// The buffer that the part will take next; none when the part needs none.
   [[nodiscard]] int peek(part p) const {
-    auto const found = turn_of_.find(p);
-    if (found == turn_of_.end()) return none;
-    auto const& turn = *found->second;
-    return turn.buffers[turn.next % turn.buffers.size()];
+    auto const found = pool_of_part_.find(p);
+    if (found == pool_of_part_.end()) return none;
+    auto const& shared = *found->second;
+    return shared.buffers[shared.next % shared.buffers.size()];
   }
   int take(part p) {
     int const number = peek(p);
-    if (number != none) ++turn_of_.at(p)->next;
+    if (number != none) ++pool_of_part_.at(p)->next;
     return number;
   }
 
@@ -46,27 +48,28 @@ class buffer_turns {
   [[nodiscard]] std::vector<index> const& sizes() const { return sizes_; }
 
  private:
-  struct shared_turn {
+  struct pool {
     std::vector<int> buffers = {};
     std::size_t next = 0;
   };
-  std::map<index, shared_turn> turns_;  // by size; addresses stay
-  std::map<part, shared_turn*> turn_of_;
+  std::map<index, pool> pools_;  // by size; a map never moves its values
+  std::map<part, pool*> pool_of_part_;
   std::vector<index> sizes_;
 };
 
 /// The buffers of a rank, which all its plans share.
 struct unit_buffers {
-  buffer_turns values;
-  buffer_turns gradients;
-  /// By unit: its own buffer, when its values stay once unsharded.
+  round_robin_buffers values;
+  round_robin_buffers gradients;
+  /// By unit: the buffer that it alone uses, if its values stay unsharded after the forward pass;
+  /// otherwise none.
   std::vector<int> own_buffers = {};
 
   unit_buffers(std::vector<planned_unit> const& units, step_choices const& choices) {
     std::map<part, std::pair<index, index>> sizes;  // of values and gradients
     for (auto const& unit : units) {
       bool const stays = unit.values > 0 && !choices.reshard_after_forward;
-      own_buffers.push_back(stays ? values.reserve(unit.values) : buffer_turns::none);
+      own_buffers.push_back(stays ? values.reserve(unit.values) : round_robin_buffers::none);
       for (part const p : unit.parts) {
         if (!stays) sizes[p].first += unit.values;
         sizes[p].second += unit.gradients;

@@ -44,7 +44,9 @@ TEST_CASE("counters of a checkpoint: negative, huge or missing ones are refused"
   CHECK(problem(state_with("epoch", "2")) == "ep2-ba25: its state lacks the number epoch");
 }
 
-TEST_CASE("counters of a checkpoint: those that contradict each other or the name are refused") {
+TEST_CASE(
+    "counters of a checkpoint: counters that contradict each other, or the name of its folder, are "
+    "refused") {
   CHECK(
       problem(state_with("batches", 24U)) ==
       "ep2-ba25: its manifest says batches = 24 and epoch = 2, which its name contradicts; it was "

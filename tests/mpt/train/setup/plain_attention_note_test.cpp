@@ -13,7 +13,7 @@ struct stream_without_reasons {};
 struct telling_stream {
   std::vector<std::string_view> reasons;
 };
-std::vector<std::string_view> plain_attention(telling_stream& s) { return s.reasons; }
+std::vector<std::string_view> plain_attention_reasons(telling_stream& s) { return s.reasons; }
 
 TEST_CASE("plain attention note: one line has all reasons, and without a reason there is no note") {
   stream_without_reasons silent;

@@ -35,7 +35,8 @@ mpt::train_config configuration() {
 }
 
 TEST_CASE(
-    "run mesh: 8 ranks with tensor, context and data groups, which exchange and have own rows") {
+    "run mesh: groups of 8 ranks exchange in both directions, and each reads its part of the "
+    "rows") {
   auto const config = configuration();
   std::mutex lock;
   std::multiset<int> readers;
@@ -69,6 +70,7 @@ TEST_CASE(
   });
   CHECK(readers.count(0) == 4);
   CHECK(readers.count(1) == 4);
+  // of 4 quarters of a sequence, context rank 0 has the first and last, rank 1 the middle ones
   CHECK(read ==
         std::set<std::pair<int, std::vector<std::int32_t>>>{{0, {0, 1, 6, 7}}, {1, {2, 3, 4, 5}}});
 }
@@ -119,8 +121,7 @@ TEST_CASE("run mesh: one rank has no groups and reads everything") {
   });
 }
 
-TEST_CASE(
-    "run mesh: every rank refuses a bad layout before it communicates; planned groups have sizes") {
+TEST_CASE("run mesh: every rank refuses a bad layout before it communicates") {
   auto config = configuration();
   config.parallelism.tensor = 3;
   CHECK_THROWS_AS(parallel::threads::run(6,
@@ -130,6 +131,9 @@ TEST_CASE(
                                            mpt::run_mesh const mesh(config, world, device);
                                          }),
                   parallel::error);
+}
+
+TEST_CASE("run mesh: planned groups have the sizes of the configuration") {
   auto const planned = mpt::planned_groups(configuration());
   CHECK(planned.tensor.size() == 2);
   CHECK(planned.tensor.divides_rows());

@@ -341,7 +341,8 @@ void check_parts(extend_attention_test::sizes const& size,
   CHECK(parts::worst_relative_difference(got.gradients, expected.gradients) < bound<T>);
 }
 
-TEST_CASE("attention kernels: attention by parts agrees with the reference at once") {
+TEST_CASE(
+    "attention kernels: attention to one part of the keys after another equals attention to all") {
   std::size_t i = 0;
   for (auto const& variation : extend_attention_test::variants()) {
     auto const order = other_order(i++);

@@ -1,10 +1,13 @@
-#include <mpt/data/set_tokenizer.hpp>
+#include <mpt/data/tokenizer_record.hpp>
 
 #include <algorithm>
 #include <system_error>
 #include <vector>
 
 #include <mpt/data/json.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
+#include <parallel/core/error.hpp>
+#include <parallel/core/file.hpp>
 #include <parallel/core/hexadecimal.hpp>
 
 namespace mpt::data {

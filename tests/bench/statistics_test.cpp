@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "../../bench/in_turn.hpp"
+#include "../../bench/statistics.hpp"
 
 TEST_CASE(
     "median_share: a machine that slows down does not change the share of alternating "

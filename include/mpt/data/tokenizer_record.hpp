@@ -1,13 +1,10 @@
-// The tokenizer that made a set of tokens: prepare records its fingerprint beside the set.
+// The record of the tokenizer that made a set of tokens: prepare writes its fingerprint into the
+// set's folder.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
-
-#include <mpt/tokenizer/tokenizer.hpp>
-#include <parallel/core/error.hpp>
-#include <parallel/core/file.hpp>
 
 namespace mpt::data {
 

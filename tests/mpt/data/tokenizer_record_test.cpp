@@ -1,13 +1,13 @@
 #include <doctest/doctest.h>
 
 #include <mpt/data/scratch.hpp>
-#include <mpt/data/set_tokenizer.hpp>
+#include <mpt/data/tokenizer_record.hpp>
 #include <mpt/finetune/write_set.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <parallel/core/hexadecimal.hpp>
 #include <string>
 
-namespace set_tokenizer_test {
+namespace tokenizer_record_test {
 
 using data_test::contains;
 using data_test::put_file;
@@ -55,4 +55,4 @@ TEST_CASE("set tokenizer: the note appears for another tokenizer, not for an unk
   CHECK(contains(other_tokenizer_note(folder / "turns", folder / "other"), "another tokenizer"));
 }
 
-}  // namespace set_tokenizer_test
+}  // namespace tokenizer_record_test

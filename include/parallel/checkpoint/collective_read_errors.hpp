@@ -1,5 +1,5 @@
-// joint_reading: ranks read something together, each its part, and learn what any of them found:
-// that it is damaged, or that the system did not allow one to read, which is no damage.
+// collective_read_errors: the errors of ranks that each read a part of a checkpoint. All ranks
+// learn whether one of them found damage, or was not able to read, which says nothing about damage.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 
 namespace parallel::checkpoint::detail {
 
-/// The errors that ranks found while each read its part: damage, or that the system did not allow
-/// it.
-class joint_reading {
+/// The first error of each rank: damage, or a failure of the system to read (an I/O error, or a
+/// permission that is missing).
+class collective_read_errors {
  public:
   /// Runs work() and records its error.
   template <class F>
@@ -34,10 +34,10 @@ class joint_reading {
 
   [[nodiscard]] bool failed() const { return !own_message_.empty(); }
 
-  /// Collective: the message of the first rank that found damage, "" where none did. Throws on
-  /// every rank, in the same words, where one could not read.
+  /// Collective: the message of the first rank that found damage; "" if no rank did. If a rank was
+  /// not able to read, throws the same error on every rank.
   template <class Comm, class Exchange>
-  [[nodiscard]] std::string damage_of_all(Comm& world, Exchange& exchanges) {
+  [[nodiscard]] std::string first_damage(Comm& world, Exchange& exchanges) {
     std::int64_t const none = world.size();
     std::array<std::int64_t, kinds> first;
     first.fill(none);
@@ -49,8 +49,8 @@ class joint_reading {
           concat("rank ", first[kind], ": ",
                  broadcast_text(world, exchanges, own_message_, static_cast<int>(first[kind])));
       constexpr auto* advice =
-          "; this may pass, so the checkpoint was neither left out nor renamed: start again, or "
-          "rename it yourself to go on from the one before";
+          "; this may be temporary, so the checkpoint was neither skipped nor renamed: start "
+          "again, or rename it yourself to go on from the previous one";
       if (kind == storage) fail<storage_error>(text, advice);
       if (kind == access) fail<access_error>(text, advice);
       return text;
