@@ -107,8 +107,10 @@ void run_operation(stream& s, ops::norm_backward_input_arguments<T, Centred> con
             auto const stretch = broadcast<L>(sum_packs<L>(columns, product) / width);
             for (index i = 0; i < columns; i += L) {
               index const left = columns - i;
-              auto const moved = detail::less_center<Centred>(slope(i, left), shift);
-              auto out = (moved - normal(i, left) * stretch) * factor;
+              // One expression: with a name for its left side g++ fuses other products.
+              auto out = (detail::less_center<Centred>(slope(i, left), shift) -
+                          normal(i, left) * stretch) *
+                         factor;
               if (addend != nullptr) out += simd::load_partial<L>(addend + i, left);
               simd::store_partial(to + i, out, left);
             }
