@@ -3,6 +3,7 @@
 
 PYTHON is an interpreter with huggingface_hub, whose own client reads the cache that fetch wrote, and writes one that fetch
 reads; without it that part is skipped. WORK is emptied."""
+import multiprocessing
 import os
 import pathlib
 import re
@@ -278,12 +279,27 @@ def test_two_processes():
     assert len(hub.requests("files")) == 1, hub.requests("files")
 
 
-if __name__ == "__main__":
-    shutil.rmtree(WORK, ignore_errors=True)
-    WORK.mkdir(parents=True)
+def run_group(tests):
+    """Runs these tests with a server and caches of their own."""
+    global WORK, hub
+    WORK = WORK / next(iter(tests))
+    WORK.mkdir()
     hub = Hub(WORK)
     fill(hub.root)
     try:
-        run_tests(globals())
+        run_tests(tests)
     finally:
         hub.process.terminate()
+
+
+if __name__ == "__main__":
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
+    # The groups run side by side, as most of their time is waiting.
+    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
+    groups = [multiprocessing.get_context("fork").Process(target=run_group, args=(dict(tests[first::7]),)) for first in range(7)]
+    for group in groups:
+        group.start()
+    for group in groups:
+        group.join()
+    sys.exit(any(group.exitcode != 0 for group in groups))

@@ -54,6 +54,37 @@ assert f"<td>{loss[7]:.4g}</td>" in table[:table.index("</table>")]
 PYTHON
 echo "the page of one rank has its values, its configuration, its texts and its end"
 
+# A page is served meanwhile, as the server waits for seconds for a connection that says nothing.
+cp -r one served && sed -i 's#"metrics_file":"[^"]*"#"metrics_file":""#' served/ckpt/run.jsonl
+"$programs/report" served --serve 0 > address 2> served.log &
+server=$!
+trap 'kill $server 2> /dev/null || true' EXIT
+for ((i = 0; i < 200; ++i)); do [[ -s address ]] && break; sleep 0.05; done
+python3 - "$(cat address)" << 'PYTHON' & serving=$!
+import json, re, socket, sys, urllib.error, urllib.request
+address = sys.argv[1]
+host, port, token = re.fullmatch(r"http://(127\.0\.0\.1):(\d+)/\?token=([0-9a-f]{32})", address).groups()
+def status(url, **options):
+    try:
+        return urllib.request.urlopen(urllib.request.Request(url, **options), timeout=20).status
+    except urllib.error.HTTPError as problem:
+        return problem.code
+answer = urllib.request.urlopen(address, timeout=20)
+page = answer.read().decode()
+assert "<h1>one</h1>" in page and answer.headers["Cache-Control"] == "no-store" and answer.headers["Refresh"] == "15"
+base = f"http://{host}:{port}/"
+wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
+for url in (base, base + "?token=", base + "?token=" + wrong, base + "?token=" + token[:-1], address + "0", base + "x?token=" + token):
+    assert status(url) == 403, url
+assert status(address, data=b"x") == 405
+listening = [line.split() for line in open("/proc/net/tcp") if line.split()[1].endswith(f":{int(port):04X}") and line.split()[3] == "0A"]
+assert [line[1] for line in listening] == [f"0100007F:{int(port):04X}"], "listens elsewhere than on the loopback"
+slow = socket.create_connection((host, int(port)))  # says nothing, and holds nobody up for long
+with open("served/metrics.jsonl", "a") as file:
+    file.write(json.dumps({"time/batch": 41, "time/train_seconds": 1e3, "loss/train/total": 0.4242}) + "\n")
+assert "0.4242" in urllib.request.urlopen(address, timeout=20).read().decode(), "what the run wrote since is not shown"
+PYTHON
+
 train run_name=eight ranks=8 save_folder=eight/ckpt metrics_file=eight/metrics.jsonl max_duration=60ba
 page eight/ckpt --out eight.html
 python3 - << 'PYTHON' || fail "the page of eight ranks is not what the run was"
@@ -162,33 +193,7 @@ refused '--out FILE or --serve PORT is required' one
 [[ $("$programs/report" one --out - 2> /dev/null | head -c 15) == '<!doctype html>' ]] || fail "standard output"
 echo "damaged files are named and the rest is shown; where there is no run there is no page"
 
-"$programs/report" one --serve 0 > address 2> log &
-server=$!
-for ((i = 0; i < 200; ++i)); do [[ -s address ]] && break; sleep 0.05; done
-python3 - "$(cat address)" << 'PYTHON' || { kill $server; fail "the page is served otherwise"; }
-import json, re, socket, sys, urllib.error, urllib.request
-address = sys.argv[1]
-host, port, token = re.fullmatch(r"http://(127\.0\.0\.1):(\d+)/\?token=([0-9a-f]{32})", address).groups()
-def status(url, **options):
-    try:
-        return urllib.request.urlopen(urllib.request.Request(url, **options), timeout=20).status
-    except urllib.error.HTTPError as problem:
-        return problem.code
-answer = urllib.request.urlopen(address, timeout=20)
-page = answer.read().decode()
-assert "<h1>one</h1>" in page and answer.headers["Cache-Control"] == "no-store" and answer.headers["Refresh"] == "15"
-base = f"http://{host}:{port}/"
-wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
-for url in (base, base + "?token=", base + "?token=" + wrong, base + "?token=" + token[:-1], address + "0", base + "x?token=" + token):
-    assert status(url) == 403, url
-assert status(address, data=b"x") == 405
-listening = [line.split() for line in open("/proc/net/tcp") if line.split()[1].endswith(f":{int(port):04X}") and line.split()[3] == "0A"]
-assert [line[1] for line in listening] == [f"0100007F:{int(port):04X}"], "listens elsewhere than on the loopback"
-slow = socket.create_connection((host, int(port)))  # says nothing, and holds nobody up for long
-with open("one/metrics.jsonl", "a") as file:
-    file.write(json.dumps({"time/batch": 41, "time/train_seconds": 1e3, "loss/train/total": 0.4242}) + "\n")
-assert "0.4242" in urllib.request.urlopen(address, timeout=20).read().decode(), "what the run wrote since is not shown"
-PYTHON
+wait $serving || fail "the page is served otherwise"
 port=$(sed 's/.*1:\([0-9]*\).*/\1/' address)
 refused "cannot listen at 127.0.0.1, port $port" one --serve "$port"
 kill $server

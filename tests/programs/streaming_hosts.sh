@@ -34,9 +34,9 @@ import sys
 sys.path.insert(0, sys.argv[1])
 sys.dont_write_bytecode = True
 from mds_set import write_set
-write_set(pathlib.Path(sys.argv[2]), 200, 6, 7, length=32, vocabulary=512)
+write_set(pathlib.Path(sys.argv[2]), 100, 6, 7, length=32, vocabulary=512)
 PY
-train autoresume=false save_folder= max_duration=100ba train_loader.dataset.local=root/bucket/set metrics_file=expected.jsonl
+train autoresume=false save_folder= max_duration=50ba train_loader.dataset.local=root/bucket/set metrics_file=expected.jsonl
 
 mkdir state
 ip netns exec "${names[2]}" "$python" "$source_root/tests/programs/store_server.py" root state 10.79.1.3 & server=$!
@@ -47,8 +47,8 @@ export AWS_ENDPOINT_URL
 sed -i '/^ranks:/d' small.yaml
 for i in 0 1; do
   timeout 150 ip netns exec "${names[i]}" "$programs/launch" -n 1 --nodes 2 --node "$i" --rendezvous meet pretrain small.yaml \
-    autoresume=false save_folder= max_duration=100ba train_loader.dataset.remote=s3://bucket/set train_loader.dataset.local=cache \
-    train_loader.dataset.cache_limit=60kb metrics_file=hosts.jsonl > "host$i" 2>&1 & ids[i]=$!
+    autoresume=false save_folder= max_duration=50ba train_loader.dataset.remote=s3://bucket/set train_loader.dataset.local=cache \
+    train_loader.dataset.cache_limit=40kb metrics_file=hosts.jsonl > "host$i" 2>&1 & ids[i]=$!
 done
 for i in 0 1; do wait "${ids[i]}" || { cat host? >&2; fail "host $i"; }; done
 diff <(losses expected.jsonl) <(losses hosts.jsonl) > /dev/null || fail "other losses than those of the local set"
@@ -61,9 +61,9 @@ assert {r["status"] for r in requests} == {200}, collections.Counter(r["status"]
 shards = [r for r in requests if "shard." in r["path"]]
 counts = collections.Counter(r["path"] for r in shards)
 by_host = collections.Counter(r["client"] for r in shards)
-# 100 batches of 24 samples are two epochs; the cache holds about a quarter of the set
-assert len(counts) == 200 and len(shards) <= 2 * 200 + 3 + 13 * 24, (len(counts), len(shards))
-assert len(by_host) == 2 and min(by_host.values()) > 20, by_host
-print(f"two hosts, one cache: the losses of threads on the local set; {len(shards)} downloads of 200 shards in two epochs, by "
+# 50 batches of 24 samples are two epochs; the cache holds about a third of the set
+assert len(counts) == 100 and len(shards) <= 2 * 100 + 3 + 40, (len(counts), len(shards))
+assert len(by_host) == 2 and min(by_host.values()) > 10, by_host
+print(f"two hosts, one cache: the losses of threads on the local set; {len(shards)} downloads of 100 shards in two epochs, by "
       f"host {dict(by_host)}")
 PY

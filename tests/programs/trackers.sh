@@ -96,7 +96,7 @@ fi
 check away.jsonl standin away.json
 
 # A slow one.
-serve slow.json --token s3cret-token --delay 3
+serve slow.json --token s3cret-token --delay 0.8
 begin=$SECONDS
 "$programs/pretrain" small.yaml save_folder=slow metrics_file=slow.jsonl "$(mlflow)" > log 2>&1 ||
   { cat log >&2; fail "a run with a slow server"; }
