@@ -4,10 +4,9 @@
 #
 # The headers belong to the install component "development":
 #   cmake --install build --component development --prefix DIR      needs no built program
-# A compiled library has an install component of its own, named like its target: "mpt", and "kernels" (the operations
-# of CUDA). An installation without --component leaves both out, since it needs nothing that was built.
+# A compiled library has an install component of its own, named like its target: "mpt", "kernels" (the operations
+# of CUDA) and "host" (what trainers on the host instantiate most). An installation without --component leaves both out, since it needs nothing that was built.
 
-option(PARALLELLM_INSTALL "Install the headers and the CMake package" ${PROJECT_IS_TOP_LEVEL})
 if(NOT PARALLELLM_INSTALL)
   return()
 endif()
@@ -30,7 +29,7 @@ foreach(component IN LISTS components)
     NAMESPACE ParallelLM:: DESTINATION ${package_dir} COMPONENT development)
 endforeach()
 
-foreach(library mpt kernels)
+foreach(library mpt kernels host)
   if(TARGET ParallelLM_${library})
     install(TARGETS ParallelLM_${library} EXPORT ParallelLM_${library}
       ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${library} EXCLUDE_FROM_ALL)
@@ -50,6 +49,11 @@ endif()
 set(parallellm_cudnn OFF)  # whether the kernels are linked with it
 if(TARGET ParallelLM::cudnn)
   set(parallellm_cudnn ON)
+endif()
+
+set(parallellm_host_needs parallel)
+if(TARGET ParallelLM::openmp)
+  set(parallellm_host_needs openmp)
 endif()
 
 include(${CMAKE_CURRENT_LIST_DIR}/PkgConfig.cmake)

@@ -36,6 +36,25 @@ function(parallellm_compiled_elsewhere target)
   target_compile_options(${target} INTERFACE "SHELL:$<$<COMPILE_LANGUAGE:CXX>:-include ${header}>")
 endfunction()
 
+# The same for a library that is installed: the header is installed as HEADER with that component. Its lists and those of
+# the `others` are declared in it.
+function(parallellm_installed_header target header component)
+  foreach(holder IN ITEMS ${ARGN} ${target})
+    get_target_property(part ${holder} parallellm_elsewhere)
+    string(APPEND elsewhere "${part}")
+  endforeach()
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/${target}/include)
+  file(CONFIGURE OUTPUT ${folder}/${header} @ONLY CONTENT
+    "// What the component ${component} of this installation holds compiled; its programs include it unasked.\n#pragma once\n@elsewhere@")
+  target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${folder}>)
+  target_compile_options(${target} INTERFACE "SHELL:$<$<COMPILE_LANGUAGE:CXX>:-include ${header}>")
+  if(PARALLELLM_INSTALL)
+    cmake_path(GET header PARENT_PATH place)
+    install(FILES ${folder}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${place} COMPONENT ${component}
+      EXCLUDE_FROM_ALL)
+  endif()
+endfunction()
+
 # parallellm_kernel_sources(OUT EXTENSION [EXCEPT]): sources that instantiate the operations of cuda::stream, one
 # for each list of apps/kernels/instances, without lines that match EXCEPT.
 function(parallellm_kernel_sources out extension)

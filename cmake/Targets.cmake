@@ -1,4 +1,4 @@
-# The library, one target per thing a consumer may want: header-only INTERFACE targets, but for mpt and kernels.
+# The library, one target per thing a consumer may want: header-only INTERFACE targets, but for mpt, kernels and host.
 #
 #   ParallelLM::parallel    floors 0-4 and the training step: no third-party headers
 #   ParallelLM::checkpoint  parallel + files of tensors (JSON, xxHash)
@@ -7,6 +7,7 @@
 #   ParallelLM::conformance parallel + the laws for communicators, devices and layers of one's own
 #   ParallelLM::openmp, onednn, cblas, mpi, gloo, nccl, cuda, kokkos   backends, when found
 #   ParallelLM::kernels     cuda + its operations compiled for float and bf16
+#   ParallelLM::host        parallel + what trainers on the host instantiate most, compiled (apps/instances/host)
 
 function(parallellm_interface name)
   add_library(ParallelLM_${name} INTERFACE)
