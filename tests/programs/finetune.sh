@@ -100,8 +100,6 @@ tune ranks=1 max_duration=1ba train_loader.dataset.packing_ratio=2 \
   model.config_overrides.attn_config.attn_uses_sequence_id=false
 grep -q 'attend to those before them' log || fail "no word that packed examples see each other"
 
-last_checkpoint() { { find wild -maxdepth 1 -name 'ep*-ba*' 2> /dev/null || true; } | sort -V | tail -n 1; }
-
 # killed in mid-epoch, and resumed on as many ranks and on others: the same bytes
 for packing in "" "train_loader.dataset.packing_ratio=1.7"; do
   same=(reduction_order=canonical save_interval=1ba save_num_checkpoints_to_keep=2 eval_interval=0ba
@@ -110,9 +108,9 @@ for packing in "" "train_loader.dataset.packing_ratio=1.7"; do
   tune "${same[@]}" ranks=1 save_folder=calm
   kills=0
   for delay in 0 0.02 0.01 0.03 0.005; do  # after the first checkpoint that this start has saved
-    saved=$(last_checkpoint)
+    saved=$(last_checkpoint wild)
     "$programs/finetune" tune.yaml "${same[@]}" ranks=$((1 + kills % 2)) save_folder=wild > log 2>&1 &
-    while [[ $(last_checkpoint) == "$saved" ]] && kill -0 $! 2> /dev/null; do sleep 0.01; done
+    while [[ $(last_checkpoint wild) == "$saved" ]] && kill -0 $! 2> /dev/null; do sleep 0.01; done
     sleep "$delay"
     if kill -KILL $! 2> /dev/null; then kills=$((kills + 1)); fi
     wait $! 2> /dev/null || true
