@@ -107,8 +107,10 @@ for packing in "" "train_loader.dataset.packing_ratio=1.7"; do
   rm -rf calm wild
   tune "${same[@]}" ranks=1 save_folder=calm
   kills=0
-  for delay in 0.1 0.2 0.15 0.3 0.25 0.2 0.1; do
+  for delay in 0 0.02 0.01 0.03 0.005; do  # after the first checkpoint that this start has saved
+    saved=$(last_checkpoint wild)
     "$programs/finetune" tune.yaml "${same[@]}" ranks=$((1 + kills % 2)) save_folder=wild > log 2>&1 &
+    while [[ $(last_checkpoint wild) == "$saved" ]] && kill -0 $! 2> /dev/null; do sleep 0.01; done
     sleep "$delay"
     if kill -KILL $! 2> /dev/null; then kills=$((kills + 1)); fi
     wait $! 2> /dev/null || true

@@ -7,8 +7,11 @@ train save_folder=calm
 [[ -d calm/ep0-ba40 || -n $(ls -d calm/ep*-ba40 2> /dev/null) ]] || fail "no final checkpoint"
 
 kills=0
-for delay in 0.05 0.08 0.11 0.14 0.17 0.2 0.23 0.1 0.13 0.16 0.3 0.07 0.25 0.12 0.35; do
+# so long after the start, or, from the fifth on, after the first checkpoint that this start has saved
+for delay in 0.05 0.08 0.1 0.12 0 0.01 0.005 0.015 0.002; do
+  saved=$(last_checkpoint wild)
   "$programs/pretrain" small.yaml save_folder=wild > log 2>&1 &
+  ((kills < 4)) || while [[ $(last_checkpoint wild) == "$saved" ]] && kill -0 $! 2> /dev/null; do sleep 0.01; done
   sleep "$delay"
   if kill -KILL $! 2> /dev/null; then kills=$((kills + 1)); fi
   wait $! 2> /dev/null || true
