@@ -14,14 +14,14 @@
 #include <mpt/console/plain_text.hpp>
 #include <mpt/console/say.hpp>
 #include <parallel/checkpoint/checkpoints.hpp>
+#include <parallel/checkpoint/claims/folder_claim.hpp>
 #include <parallel/checkpoint/difference.hpp>
-#include <parallel/checkpoint/folder_claim.hpp>
 #include <parallel/checkpoint/reshard.hpp>
 
-#include "support/app.hpp"
-#include "support/launch.hpp"
-#include "support/launcher.hpp"
-#include "support/results_file.hpp"
+#include <cli/app.hpp>
+#include <cli/results_file.hpp>
+#include <launch/launch.hpp>
+#include <launch/launcher.hpp>
 
 namespace {
 

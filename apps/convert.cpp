@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include <mpt/config/hf.hpp>
+#include <mpt/config/model/hf.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/export_gguf.hpp>
 #include <mpt/hf/is_model.hpp>
 
-#include "support/app.hpp"
-#include "support/hub_names.hpp"
-#include "support/launcher.hpp"
-#include "support/results_file.hpp"
+#include <cli/app.hpp>
+#include <cli/results_file.hpp>
+#include <inputs/hub_names.hpp>
+#include <launch/launcher.hpp>
 
 namespace {
 

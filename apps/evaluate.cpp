@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <mpt/config/read_icl_tasks.hpp>
+#include <mpt/config/data/read_icl_tasks.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/progress.hpp>
 #include <mpt/console/say.hpp>
@@ -26,16 +26,16 @@
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <nlohmann/json.hpp>
 
-#include "support/app.hpp"
-#include "support/engine.hpp"
-#include "support/hub_names.hpp"
-#include "support/launch.hpp"
-#include "support/launcher.hpp"
-#include "support/loaded_model.hpp"
-#include "support/process.hpp"
-#include "support/report_file.hpp"
-#include "support/results_file.hpp"
-#include "support/text_batches.hpp"
+#include <cli/app.hpp>
+#include <cli/report_file.hpp>
+#include <cli/results_file.hpp>
+#include <devices/engine.hpp>
+#include <inputs/hub_names.hpp>
+#include <inputs/loaded_model.hpp>
+#include <inputs/text_batches.hpp>
+#include <launch/launch.hpp>
+#include <launch/launcher.hpp>
+#include <process/process.hpp>
 
 namespace {
 

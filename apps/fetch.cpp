@@ -12,9 +12,9 @@
 #include <mpt/hub/fetch_repository.hpp>
 #include <mpt/yaml/node.hpp>
 
-#include "support/app.hpp"
-#include "support/http.hpp"
-#include "support/results_file.hpp"
+#include <cli/app.hpp>
+#include <cli/results_file.hpp>
+#include <inputs/http.hpp>
 
 namespace {
 

@@ -4,7 +4,7 @@
 //
 // The program is the same as pretrain, under the name that its users look for; the YAML names the
 // data.
-#include "support/train.hpp"
+#include <trainer/train.hpp>
 
 int main(int argc, char** argv) {
   return apps::train_program(

@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 #include <mpt/console/plain_text.hpp>
 #include <nlohmann/json.hpp>
-#include <parallel/comm/flight_report.hpp>
+#include <parallel/comm/flight/flight_report.hpp>
 
-#include "support/app.hpp"
-#include "support/results_file.hpp"
+#include <cli/app.hpp>
+#include <cli/results_file.hpp>
 
 namespace {
 

@@ -27,15 +27,15 @@
 #include <parallel/comm/texts.hpp>
 #include <parallel/device/host/stream.hpp>
 
-#include "support/app.hpp"
-#include "support/chat_templates.hpp"
-#include "support/engine.hpp"
-#include "support/hub_names.hpp"
-#include "support/launch.hpp"
-#include "support/launcher.hpp"
-#include "support/loaded_model.hpp"
-#include "support/process.hpp"
-#include "support/results_file.hpp"
+#include <cli/app.hpp>
+#include <cli/results_file.hpp>
+#include <devices/engine.hpp>
+#include <inputs/chat_templates.hpp>
+#include <inputs/hub_names.hpp>
+#include <inputs/loaded_model.hpp>
+#include <launch/launch.hpp>
+#include <launch/launcher.hpp>
+#include <process/process.hpp>
 
 namespace {
 

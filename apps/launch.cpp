@@ -22,16 +22,16 @@
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
-#include "launching/interface.hpp"
-#include "launching/nodes.hpp"
-#include "launching/rank_processes.hpp"
-#include "launching/restart_policy.hpp"
-#include "support/app.hpp"
-#include "support/cores.hpp"
-#include "support/exit_code.hpp"
-#include "support/launch_environment.hpp"
-#include "support/run_key.hpp"
-#include "support/temporary_folder.hpp"
+#include <cli/app.hpp>
+#include <devices/cores.hpp>
+#include <launch/interface.hpp>
+#include <launch/launch_environment.hpp>
+#include <launch/nodes.hpp>
+#include <launch/rank_processes.hpp>
+#include <launch/restart_policy.hpp>
+#include <launch/run_key.hpp>
+#include <process/exit_code.hpp>
+#include <process/temporary_folder.hpp>
 
 namespace {
 

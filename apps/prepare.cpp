@@ -27,14 +27,14 @@
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <parallel/core/hexadecimal.hpp>
 
-#include "support/app.hpp"
-#include "support/chat_templates.hpp"
-#include "support/hub_dataset.hpp"
-#include "support/hub_names.hpp"
-#include "support/launch.hpp"
-#include "support/launcher.hpp"
-#include "support/parquet.hpp"
-#include "support/results_file.hpp"
+#include <cli/app.hpp>
+#include <cli/results_file.hpp>
+#include <inputs/chat_templates.hpp>
+#include <inputs/hub_dataset.hpp>
+#include <inputs/hub_names.hpp>
+#include <inputs/parquet.hpp>
+#include <launch/launch.hpp>
+#include <launch/launcher.hpp>
 
 namespace {
 

@@ -2,7 +2,7 @@
 //
 //   pretrain mpt-125m.yaml key.sub=value …          on threads (ranks=N), or
 //   mpirun -n N pretrain mpt-125m.yaml …            on MPI ranks
-#include "support/train.hpp"
+#include <trainer/train.hpp>
 
 int main(int argc, char** argv) {
   return apps::train_program(

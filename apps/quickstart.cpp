@@ -20,7 +20,7 @@
 #include <nlohmann/json.hpp>
 #include <parallel/core/error.hpp>
 
-#include "support/app.hpp"
+#include <cli/app.hpp>
 
 namespace {
 

@@ -15,9 +15,9 @@
 #include <mpt/report/page.hpp>
 #include <mpt/report/run_record.hpp>
 
-#include "support/app.hpp"
-#include "support/page_server.hpp"
-#include "support/report_file.hpp"
+#include <cli/app.hpp>
+#include <cli/page_server.hpp>
+#include <cli/report_file.hpp>
 
 namespace {
 

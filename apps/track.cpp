@@ -7,9 +7,9 @@
 #include <mpt/console/say.hpp>
 #include <mpt/trackers/open_trackers.hpp>
 
-#include "support/app.hpp"
-#include "support/results_file.hpp"
-#include "support/tracking_client.hpp"
+#include <cli/app.hpp>
+#include <cli/results_file.hpp>
+#include <inputs/tracking_client.hpp>
 
 int main(int argc, char** argv) {
   std::vector<std::filesystem::path> files;

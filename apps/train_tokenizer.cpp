@@ -12,11 +12,11 @@
 #include <mpt/data/parameters_record.hpp>
 #include <mpt/tokenizer/train_tokenizer.hpp>
 
-#include "support/app.hpp"
-#include "support/launch.hpp"
-#include "support/launcher.hpp"
-#include "support/parquet.hpp"
-#include "support/results_file.hpp"
+#include <cli/app.hpp>
+#include <cli/results_file.hpp>
+#include <inputs/parquet.hpp>
+#include <launch/launch.hpp>
+#include <launch/launcher.hpp>
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include <parallel/comm/recorded.hpp>
 #include <parallel/comm/single.hpp>
 
-#include "clock.hpp"
+#include "parts/clock.hpp"
 
 namespace {
 

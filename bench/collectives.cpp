@@ -11,11 +11,11 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <parallel/comm/timed_collectives.hpp>
+#include <parallel/comm/network/timed_collectives.hpp>
 
+#include <cli/app.hpp>
+#include <launch/launch.hpp>
 #include "launched_device.hpp"
-#include "support/app.hpp"
-#include "support/launch.hpp"
 
 namespace {
 

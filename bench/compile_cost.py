@@ -56,7 +56,7 @@ def table(logs, check):
             if seconds > most or mebibytes > MEBIBYTES]
     for source in over:
         print(f"error: {source} takes more than {most:.0f} s ({SECONDS} of a quiet core) or {MEBIBYTES} MiB to "
-              "compile; split it, or have what is heavy in it compiled once (apps/instances)")
+              "compile; split it, or have what is heavy in it compiled once (src/instances)")
     return 1 if over else 0
 
 

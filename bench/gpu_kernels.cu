@@ -5,21 +5,21 @@
 
 #include <parallel/comm/cuda/combine.hpp>
 #include <parallel/device/cuda/launch.cuh>
-#include <parallel/ops/cuda/kernels/activation.hpp>
-#include <parallel/ops/cuda/kernels/adamw.hpp>
-#include <parallel/ops/cuda/kernels/attention_parts.hpp>
-#include <parallel/ops/cuda/kernels/bias.hpp>
-#include <parallel/ops/cuda/kernels/cross_entropy.hpp>
-#include <parallel/ops/cuda/kernels/elementwise.hpp>
+#include <parallel/ops/cuda/kernels/pointwise/activation.hpp>
+#include <parallel/ops/cuda/kernels/update/adamw.hpp>
+#include <parallel/ops/cuda/kernels/attention/attention_parts.hpp>
+#include <parallel/ops/cuda/kernels/pointwise/bias.hpp>
+#include <parallel/ops/cuda/kernels/loss/cross_entropy.hpp>
+#include <parallel/ops/cuda/kernels/pointwise/elementwise.hpp>
 #include <parallel/ops/cuda/kernels/embedding.hpp>
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
-#include <parallel/ops/cuda/kernels/norm.hpp>
-#include <parallel/ops/cuda/kernels/lion.hpp>
-#include <parallel/ops/cuda/kernels/norm_gradients.hpp>
-#include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
+#include <parallel/ops/cuda/kernels/norm/norm.hpp>
+#include <parallel/ops/cuda/kernels/update/lion.hpp>
+#include <parallel/ops/cuda/kernels/norm/norm_gradients.hpp>
+#include <parallel/ops/cuda/kernels/norm/norm_weight_gradient.hpp>
 #include <parallel/ops/cuda/kernels/reduce.hpp>
-#include <parallel/ops/cuda/kernels/rope.hpp>
-#include <parallel/ops/cuda/kernels/sliced_cross_entropy.hpp>
+#include <parallel/ops/cuda/kernels/attention/rope.hpp>
+#include <parallel/ops/cuda/kernels/loss/sliced_cross_entropy.hpp>
 
 using namespace parallel;
 using namespace parallel::cuda;

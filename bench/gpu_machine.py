@@ -46,7 +46,7 @@ def text_of(*command, variables=None):
 def source_digest():
     """A hash of all sources that are built and run on a GPU machine."""
     digest = hashlib.sha1()
-    for folder in ("apps/kernels", "apps/mpt", "bench", "cmake", "include", "tests"):
+    for folder in ("src/kernels", "src/mpt", "bench", "cmake", "include", "tests"):
         for file in sorted((ROOT / folder).rglob("*")):
             name = file.relative_to(ROOT)
             if (name.name == "gpu" or name.suffix in (".cpp", ".cu", ".cuh", ".hpp", ".py", ".txt")) \

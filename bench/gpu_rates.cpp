@@ -16,19 +16,19 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/config/sizes.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/comm/single.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/ops/attention.hpp>
 #include <parallel/ops/cuda.hpp>
-#include <parallel/ops/cuda/document_tables.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/cuda/attention/document_tables.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/tensor/head.hpp>
 
-#include "gpu_arguments.hpp"
+#include "parts/gpu_arguments.hpp"
 
 namespace {
 

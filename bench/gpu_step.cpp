@@ -26,8 +26,8 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/config/flops.hpp>
-#include <mpt/config/sizes.hpp>
+#include <mpt/config/model/flops.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/model/device_sequences.hpp>
 #include <mpt/model/model.hpp>
 #include <nlohmann/json.hpp>
@@ -38,9 +38,9 @@
 #include <parallel/train/plan.hpp>
 #include <parallel/train/stepper.hpp>
 
-#include "gpu_arguments.hpp"
-#include "gpu_checkpoint.hpp"
-#include "gpu_timed_device.hpp"
+#include "parts/gpu_arguments.hpp"
+#include "parts/gpu_checkpoint.hpp"
+#include "parts/gpu_timed_device.hpp"
 
 namespace {
 

@@ -6,9 +6,9 @@
 
 #include <parallel/core/dtype.hpp>
 
+#include <devices/engine.hpp>
+#include <launch/launch.hpp>
 #include "devices.hpp"
-#include "support/engine.hpp"
-#include "support/launch.hpp"
 
 /// Starts `ranks` threads, or under mpirun joins its processes, and calls on each rank
 /// f.operator()<T>(communicator, device, name of the device) with the element type `type`: "bf16",

@@ -8,8 +8,8 @@
 
 #include <mpt/data/batch_loader.hpp>
 
-#include "follow.hpp"
-#include "support/app.hpp"
+#include <cli/app.hpp>
+#include "parts/follow.hpp"
 
 namespace {
 

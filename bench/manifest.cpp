@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include <parallel/checkpoint/manifest.hpp>
+#include <parallel/checkpoint/format/manifest.hpp>
 
-#include "clock.hpp"
-#include "support/app.hpp"
+#include <cli/app.hpp>
+#include "parts/clock.hpp"
 
 namespace {
 

@@ -30,9 +30,9 @@
 #include <parallel/train/plan.hpp>
 #include <parallel/train/stepper.hpp>
 
-#include "clock.hpp"
-#include "support/cores.hpp"
-#include "support/engine.hpp"
+#include <devices/cores.hpp>
+#include <devices/engine.hpp>
+#include "parts/clock.hpp"
 
 namespace {
 

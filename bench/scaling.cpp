@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <mpt/config/sizes.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/model/sequences.hpp>
 #include <parallel/comm/texts.hpp>
@@ -23,12 +23,12 @@
 #include <parallel/train/plan.hpp>
 #include <parallel/train/stepper.hpp>
 
-#include "clock.hpp"
+#include <cli/app.hpp>
+#include <devices/cores.hpp>
+#include <launch/launch.hpp>
 #include "launched_device.hpp"
+#include "parts/clock.hpp"
 #include "statistics.hpp"
-#include "support/app.hpp"
-#include "support/cores.hpp"
-#include "support/launch.hpp"
 
 namespace {
 

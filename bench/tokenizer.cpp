@@ -8,8 +8,8 @@
 #include <mpt/data/hash.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
-#include "follow.hpp"
-#include "support/app.hpp"
+#include <cli/app.hpp>
+#include "parts/follow.hpp"
 
 namespace {
 

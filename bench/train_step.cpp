@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/config/sizes.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/model/sequences.hpp>
 #include <nlohmann/json.hpp>
@@ -27,13 +27,13 @@
 #include <parallel/train/plan.hpp>
 #include <parallel/train/stepper.hpp>
 
-#include "allocations.hpp"
-#include "clock.hpp"
+#include <cli/app.hpp>
+#include <devices/cores.hpp>
+#include <devices/engine.hpp>
+#include "parts/allocations.hpp"
+#include "parts/clock.hpp"
+#include "parts/timed_device.hpp"
 #include "statistics.hpp"
-#include "support/app.hpp"
-#include "support/cores.hpp"
-#include "support/engine.hpp"
-#include "timed_device.hpp"
 
 namespace {
 

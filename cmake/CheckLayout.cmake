@@ -2,8 +2,9 @@
 # it. Checks every header of include/: it includes only its own folder and lower floors, stays under
 # the size limit, says what it is, has no conditional compilation, keeps vendor headers in their
 # backend's folder and third-party ones above floor 4, reaches the checks of core/config.hpp, and uses
-# no standard header that a supported compiler lacks. Every source of apps/mpt includes only its own
-# folder and lower floors too, and every test mirrors a header.
+# no standard header that a supported compiler lacks. Every source of src/, and of the rooms of apps/,
+# includes only its own folder and lower floors too, every test mirrors a header, and no folder
+# has more than 25 files.
 cmake_minimum_required(VERSION 3.25)
 get_filename_component(root ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
 set(max_lines 500)
@@ -38,6 +39,15 @@ set(floor_mpt/generate 13)
 set(floor_mpt/eval 14)
 set(floor_mpt/callbacks 14)
 set(floor_mpt/train 15)
+# The parts of programs, in src/ and in folders of apps/.
+set(floor_kernels 6)
+set(floor_process 16)
+set(floor_devices 17)
+set(floor_launch 18)
+set(floor_inputs 19)
+set(floor_cli 19)
+set(floor_trainer 20)
+set(rooms "kernels|process|devices|launch|inputs|cli|trainer")
 
 set(problems "")
 macro(problem)
@@ -45,11 +55,11 @@ macro(problem)
   list(APPEND problems "${text}")
 endmacro()
 
-# "parallel/ops/host/x.hpp" -> "parallel/ops"; "mpt/vocabulary.hpp" -> "mpt"
+# "parallel/ops/host/x.hpp" -> "parallel/ops"; "mpt/vocabulary.hpp" -> "mpt"; "launch/nodes.hpp" -> "launch"
 function(folder_of path out)
   if(path MATCHES "^((parallel|mpt)/[a-z_]+)/")
     set(${out} ${CMAKE_MATCH_1} PARENT_SCOPE)
-  elseif(path MATCHES "^(parallel|mpt)/")
+  elseif(path MATCHES "^(parallel|mpt|${rooms})/")
     set(${out} ${CMAKE_MATCH_1} PARENT_SCOPE)
   else()
     set(${out} "" PARENT_SCOPE)
@@ -120,12 +130,17 @@ foreach(header IN LISTS headers)
   endforeach()
 endforeach()
 
-file(GLOB_RECURSE sources RELATIVE ${root}/apps ${root}/apps/mpt/*.cpp)
-foreach(source IN LISTS sources)
-  file(STRINGS ${root}/apps/${source} includes REGEX "^#include <(parallel|mpt)/")
-  foreach(include IN LISTS includes)
-    string(REGEX MATCH "<([^>]+)>" path ${include})
-    check_floor(${source} ${CMAKE_MATCH_1})
+foreach(place src apps)
+  file(GLOB_RECURSE sources RELATIVE ${root}/${place} ${root}/${place}/*.cpp ${root}/${place}/*.hpp ${root}/${place}/*.cu)
+  foreach(source IN LISTS sources)
+    if(NOT source MATCHES "/")
+      continue()  # a program includes whatever it needs
+    endif()
+    file(STRINGS ${root}/${place}/${source} includes REGEX "^#include <(parallel|mpt|${rooms})/")
+    foreach(include IN LISTS includes)
+      string(REGEX MATCH "<([^>]+)>" path ${include})
+      check_floor(${source} ${CMAKE_MATCH_1})
+    endforeach()
   endforeach()
 endforeach()
 
@@ -133,18 +148,45 @@ file(GLOB_RECURSE tests RELATIVE ${root}/tests ${root}/tests/*_test.cpp)
 foreach(test IN LISTS tests)
   string(REGEX REPLACE "_test\\.cpp$" "" stem ${test})
   # golden_test.cpp compares a whole folder with tests/golden, malformed_test.cpp with docs/errors.md
-  if(NOT test MATCHES "^(parallel|mpt)/" OR test MATCHES "/(golden|malformed)_test\\.cpp$")
+  if(NOT test MATCHES "^(parallel|mpt|launch)/" OR test MATCHES "/(golden|malformed)_test\\.cpp$")
     continue()
+  endif()
+  # a header with many tests has a folder of its name for them
+  cmake_path(GET test PARENT_PATH folder)
+  if(EXISTS ${root}/include/${folder}.hpp)
+    continue()
+  endif()
+  set(place include)
+  if(test MATCHES "^launch/")
+    set(place src)
   endif()
   # "<header>_<aspect>_test.cpp" will do as well
   set(mirrored ${stem})
-  while(NOT EXISTS ${root}/include/${mirrored}.hpp AND NOT IS_DIRECTORY ${root}/include/${mirrored}
+  while(NOT EXISTS ${root}/${place}/${mirrored}.hpp AND NOT IS_DIRECTORY ${root}/${place}/${mirrored}
       AND mirrored MATCHES "^(.+)_[^_/]+$")
     set(mirrored ${CMAKE_MATCH_1})
   endwhile()
-  if(NOT EXISTS ${root}/include/${mirrored}.hpp AND NOT IS_DIRECTORY ${root}/include/${mirrored})
-    problem("tests/" ${test} ": mirrors no header (expected include/" ${stem} ".hpp)")
+  if(NOT EXISTS ${root}/${place}/${mirrored}.hpp AND NOT IS_DIRECTORY ${root}/${place}/${mirrored})
+    problem("tests/" ${test} ": mirrors no header (expected " ${place} "/" ${stem} ".hpp)")
   endif()
+endforeach()
+
+set(max_files 25)
+foreach(place include src apps tests bench docs cmake)
+  file(GLOB_RECURSE entries LIST_DIRECTORIES true ${root}/${place}/*)
+  set(folders ${root}/${place})
+  foreach(entry IN LISTS entries)
+    if(IS_DIRECTORY ${entry} AND NOT entry MATCHES "/(__pycache__|carry|build[^/]*|tests/golden/mpt)(/|$)")
+      list(APPEND folders ${entry})
+    endif()
+  endforeach()
+  foreach(folder IN LISTS folders)
+    file(GLOB files LIST_DIRECTORIES false ${folder}/*)
+    list(LENGTH files count)
+    if(count GREATER max_files)
+      problem(${folder} ": " ${count} " files; group them into folders of at most " ${max_files})
+    endif()
+  endforeach()
 endforeach()
 
 list(LENGTH headers checked)

@@ -56,17 +56,19 @@ function(parallellm_installed_header target header component)
 endfunction()
 
 # parallellm_kernel_sources(OUT EXTENSION [EXCEPT]): sources that instantiate the operations of cuda::stream, one
-# for each list of apps/kernels/instances, without lines that match EXCEPT.
+# for each list of src/kernels/instances, without lines that match EXCEPT.
 function(parallellm_kernel_sources out extension)
   set(sources "")
   cmake_path(GET CMAKE_CURRENT_FUNCTION_LIST_DIR PARENT_PATH root)  # of whatever project
-  file(GLOB lists CONFIGURE_DEPENDS ${root}/apps/kernels/instances/*.inc)
+  file(GLOB lists CONFIGURE_DEPENDS ${root}/src/kernels/instances/*.inc)
   foreach(list IN LISTS lists)
     get_filename_component(name ${list} NAME_WE)
     string(REGEX REPLACE "_backward$" "" operation ${name})
-    set(header ops/cuda/${operation}.cuh)
-    if(NOT EXISTS ${root}/include/parallel/${header})  # it is one kernel
-      set(header ops/cuda/kernels/${operation}.hpp)
+    set(folder ${root}/include/parallel/ops/cuda)
+    file(GLOB header RELATIVE ${root}/include/parallel ${folder}/${operation}.cuh ${folder}/*/${operation}.cuh)
+    if(NOT header)  # it is one kernel
+      file(GLOB header RELATIVE ${root}/include/parallel ${folder}/kernels/${operation}.hpp
+        ${folder}/kernels/*/${operation}.hpp)
     endif()
     if(NOT name STREQUAL "matmul")  # which is a library's
       set(source ${CMAKE_CURRENT_BINARY_DIR}/kernels/${name}.${extension})

@@ -3,11 +3,11 @@
 #   ParallelLM::parallel    floors 0-4 and the training step: no third-party headers
 #   ParallelLM::checkpoint  parallel + files of tensors (JSON, xxHash)
 #   ParallelLM::mpt         checkpoint + the MPT model, its data and programs' parts: a static library, whose
-#                           ordinary code is declared in include/mpt and compiled once from apps/mpt
+#                           ordinary code is declared in include/mpt and compiled once from src/mpt
 #   ParallelLM::conformance parallel + the laws for communicators, devices and layers of one's own
 #   ParallelLM::openmp, onednn, cblas, mpi, gloo, nccl, cuda, kokkos   backends, when found
 #   ParallelLM::kernels     cuda + its operations compiled for float and bf16
-#   ParallelLM::host        parallel + what trainers on the host instantiate most, compiled (apps/instances/host)
+#   ParallelLM::host        parallel + what trainers on the host instantiate most, compiled (src/instances/host)
 
 function(parallellm_interface name)
   add_library(ParallelLM_${name} INTERFACE)
@@ -73,13 +73,13 @@ function(parallellm_embed template source)
   configure_file(${template} ${source} @ONLY)
 endfunction()
 
-set(folder ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/hf)
+set(folder ${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/hf)
 set(remote_code ${CMAKE_CURRENT_BINARY_DIR}/remote_code.cpp)
 parallellm_embed(${folder}/remote_code.cpp.in ${remote_code}
   configuration ${folder}/remote_code/configuration_parallel_mpt.py
   modeling ${folder}/remote_code/modeling_parallel_mpt.py)
 # The page of `report`: its own files, and the library that draws its charts, where it is found (Debian's libjs-dygraphs).
-set(folder ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/report)
+set(folder ${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/report)
 set(page_assets ${CMAKE_CURRENT_BINARY_DIR}/page_assets.cpp)
 find_file(DYGRAPHS_SCRIPT dygraph.min.js PATHS /usr/share/javascript/dygraphs PATH_SUFFIXES share/javascript/dygraphs)
 find_file(DYGRAPHS_STYLES dygraph.min.css PATHS /usr/share/javascript/dygraphs PATH_SUFFIXES share/javascript/dygraphs)
@@ -93,10 +93,10 @@ parallellm_embed(${folder}/assets.cpp.in ${page_assets} ${library_files}
 set_source_files_properties(${page_assets} PROPERTIES
   COMPILE_OPTIONS $<$<CXX_COMPILER_ID:Clang>:-Wno-overlength-strings>)
 set(companion_script ${CMAKE_CURRENT_BINARY_DIR}/companion_script.cpp)
-parallellm_embed(${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/trackers/companion_script.cpp.in ${companion_script}
-  script ${CMAKE_CURRENT_SOURCE_DIR}/apps/companion/tracker.py)
+parallellm_embed(${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/trackers/companion_script.cpp.in ${companion_script}
+  script ${CMAKE_CURRENT_SOURCE_DIR}/src/companion/tracker.py)
 # The list of model families: one for each file of their folder.
-set(folder ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/config)
+set(folder ${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/config)
 file(GLOB family_files CONFIGURE_DEPENDS ${folder}/families/*.cpp)
 foreach(file IN LISTS family_files)
   cmake_path(GET file STEM name)
@@ -110,13 +110,13 @@ configure_file(${folder}/families.cpp.in ${families} @ONLY)
 # time; tokenizers, data, checksums and generation are compiled for speed, in a Debug build too.
 set(directing_folders callbacks config console eval hub log net report trackers train yaml)
 list(JOIN directing_folders "|" directing_folders)
-file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/*.cpp)
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/*.cpp)
 # What needs libcurl is a library of its own (Curl.cmake).
 set(curl_sources ${sources})
 list(FILTER curl_sources INCLUDE REGEX "/net/curl_[a-z0-9_]+\\.cpp$")
 list(REMOVE_ITEM sources ${curl_sources})
 set(directing_sources ${sources})
-list(FILTER directing_sources INCLUDE REGEX "/apps/mpt/(${directing_folders})/")
+list(FILTER directing_sources INCLUDE REGEX "/src/mpt/(${directing_folders})/")
 list(REMOVE_ITEM sources ${directing_sources})
 add_library(ParallelLM_mpt_directing OBJECT EXCLUDE_FROM_ALL ${directing_sources})
 target_compile_options(ParallelLM_mpt_directing PRIVATE $<$<NOT:$<CONFIG:Debug>>:-Og>)

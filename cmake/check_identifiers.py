@@ -22,7 +22,7 @@ another came come gave given gone kept made making others said taken told went
 """.split())
 
 # The most per 1 000 lines, for each folder that a pattern names.
-LIMITS = {"include/*": 5, "include/*/*": 5, "apps": 5, "apps/*": 5, "apps/mpt/*": 5, "docs/examples": 5,
+LIMITS = {"include/*": 5, "include/*/*": 5, "apps": 5, "apps/*": 5, "src/*": 5, "src/mpt/*": 5, "docs/examples": 5,
           "bench": 10, "tests": 10, "tests/*": 10, "tests/parallel/*": 10, "tests/mpt/*": 10}
 
 SOURCES = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".inc"}

@@ -154,7 +154,7 @@ endif()
 set(compilers ${PARALLELLM_GXX} ${PARALLELLM_CLANG})
 list(FILTER compilers EXCLUDE REGEX NOTFOUND)
 file(GLOB mistakes RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}/messages CONFIGURE_DEPENDS
-  ${CMAKE_CURRENT_SOURCE_DIR}/messages/*.cpp)
+  ${CMAKE_CURRENT_SOURCE_DIR}/messages/*/*.cpp)
 foreach(compiler IN LISTS compilers)
   get_filename_component(name ${compiler} NAME)
   set(labels "")

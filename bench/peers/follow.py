@@ -1,4 +1,4 @@
-"""The protocol of bench/follow.hpp in Python."""
+"""The protocol of bench/parts/follow.hpp in Python."""
 import json
 import sys
 import time

@@ -98,8 +98,7 @@ def main():
     staged.mkdir(parents=True)
     shutil.copy(HERE / "conf.py", staged)
     shutil.copytree(HERE / "_static", staged / "_static")
-    for picture in (ROOT / "docs").glob("*.png"):
-        shutil.copy(picture, staged)
+    shutil.copytree(ROOT / "docs/pictures", staged / "pictures")
     shutil.copytree(ROOT / "docs" / "examples", staged / "_files" / "docs" / "examples")
     pages = stage_pages(staged)
     headers, names = reference_pages.write_reference(run_doxygen(out / "doxygen"), ROOT / "include", staged / "reference")

@@ -29,7 +29,7 @@ class ParallelLM(ConanFile):
         self.version = ".".join(re.search(r"library_version\{(\d+), (\d+), (\d+)\};", header).groups())
 
     def export_sources(self):
-        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "docs/*", "apps/*"):
+        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "docs/*", "apps/*", "src/*"):
             copy(self, pattern, src=self._checkout(), dst=self.export_sources_folder)
 
     def requirements(self):

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include <mpt/config/sizes.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/model/sequences.hpp>
 #include <parallel/comm/single.hpp>
@@ -17,7 +17,7 @@
 #include <parallel/train/plan.hpp>
 #include <parallel/train/stepper.hpp>
 
-#include "../../bench/allocations.hpp"
+#include "../../bench/parts/allocations.hpp"
 
 namespace step_test {
 

@@ -6,7 +6,7 @@ source=$1 out=$2
 page=$source/docs/site/pages/own_trainer.md
 rm -rf "$out"
 mkdir -p "$out/home" "$out/checkout" "$out/project"
-cp -r "$source"/{CMakeLists.txt,CMakePresets.json,LICENSE,cmake,include,docs,apps} "$out/checkout"
+cp -r "$source"/{CMakeLists.txt,CMakePresets.json,LICENSE,cmake,include,docs,apps,src} "$out/checkout"
 export HOME=$out/home
 
 block() { # LANGUAGE NUMBER: the text of that block of the page

@@ -32,7 +32,7 @@
 #include <parallel/core/dtype.hpp>
 
 #include "fake_cuda/machine.hpp"
-#include "support/graph_meaning.hpp"
+#include "support/devices/graph_meaning.hpp"
 
 struct cudnnContext {
   cudaStream_t stream = nullptr;

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "fake_cuda/ranks.hpp"
-#include "support/device_exchanges.hpp"
+#include "support/devices/device_exchanges.hpp"
 
 namespace fake_exchanges_test {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "fake_cuda/ranks.hpp"
-#include "support/device_exchanges.hpp"
-#include "support/ring_items_cuda.hpp"
-#include "support/ring_matrix.hpp"
+#include "support/devices/device_exchanges.hpp"
+#include "support/ring/ring_items_cuda.hpp"
+#include "support/ring/ring_matrix.hpp"
 
 namespace fake_faults_test {
 

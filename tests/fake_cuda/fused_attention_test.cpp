@@ -19,13 +19,13 @@
 #include <vector>
 
 #include <parallel/conformance/values.hpp>
+#include <parallel/ops/attention/extend_attention.hpp>
+#include <parallel/ops/cuda/attention/document_tables.hpp>
+#include <parallel/ops/cuda/attention/fused_attention.hpp>
 #include <parallel/ops/cuda/cudnn/attention_call.hpp>
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
-#include <parallel/ops/cuda/document_tables.hpp>
-#include <parallel/ops/cuda/fused_attention.hpp>
-#include <parallel/ops/elementwise.hpp>
-#include <parallel/ops/extend_attention.hpp>
 #include <parallel/ops/meta.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/reference.hpp>
 
 #include "fake_cuda/ranks.hpp"

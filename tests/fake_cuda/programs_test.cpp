@@ -1,8 +1,8 @@
 // Programs refuse the fake runtime instead of mistaking it for GPUs.
 #include <doctest/doctest.h>
 
+#include <devices/cuda/devices.hpp>
 #include "fake_cuda/runtime.hpp"
-#include "support/cuda/devices.hpp"
 
 namespace fake_programs_test {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "fake_cuda/ranks.hpp"
-#include "support/ring_items_cuda.hpp"
-#include "support/ring_matrix.hpp"
+#include "support/ring/ring_items_cuda.hpp"
+#include "support/ring/ring_matrix.hpp"
 
 namespace fake_ring_test {
 

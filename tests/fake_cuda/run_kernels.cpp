@@ -1,6 +1,6 @@
 // The bf16 operations that training runs in float need to link; the fake runtime's lists of
 // operations leave bf16 out.
-#include <parallel/ops/cuda/elementwise.cuh>
+#include <parallel/ops/cuda/pointwise/elementwise.cuh>
 #include <parallel/ops/cuda/reduce.cuh>
 #include <parallel/ops/cuda/run.cuh>
 

@@ -9,7 +9,7 @@
 #include <parallel/core/failures.hpp>
 #include <parallel/device/reserve_scratch.hpp>
 #include <parallel/ops/meta.hpp>
-#include <parallel/ops/norm.hpp>
+#include <parallel/ops/norm/norm.hpp>
 
 #include "fake_cuda/trained_model.hpp"
 #include "parallel/support/files.hpp"

@@ -10,7 +10,7 @@
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/device/transfer.hpp>
 #include <parallel/ops/cuda.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 #include "fake_cuda/runtime.hpp"
 

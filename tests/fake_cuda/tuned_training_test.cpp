@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include <parallel/ops/cuda/document_tables.hpp>
+#include <parallel/ops/cuda/attention/document_tables.hpp>
 #include <parallel/ops/cuda/tuning.hpp>
 
 #include "fake_cuda/ranks.hpp"

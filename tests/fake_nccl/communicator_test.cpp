@@ -13,7 +13,7 @@
 
 #include "fake_cuda/ranks.hpp"
 #include "fake_nccl/ranks.hpp"
-#include "support/device_exchanges.hpp"
+#include "support/devices/device_exchanges.hpp"
 
 namespace fake_nccl_communicator_test {
 

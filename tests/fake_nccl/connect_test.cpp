@@ -15,7 +15,7 @@
 
 #include "fake_cuda/ranks.hpp"
 #include "fake_nccl/fake_nccl.hpp"
-#include "support/device_exchanges.hpp"
+#include "support/devices/device_exchanges.hpp"
 
 namespace fake_nccl_connect_test {
 

@@ -15,7 +15,7 @@
 
 #include <parallel/comm/call_group.hpp>
 #include <parallel/comm/checked.hpp>
-#include <parallel/comm/flight_report.hpp>
+#include <parallel/comm/flight/flight_report.hpp>
 #include <parallel/comm/nccl/connect.hpp>
 #include <parallel/comm/recorded.hpp>
 #include <parallel/comm/threads/run.hpp>

@@ -7,7 +7,7 @@
 
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/comm/nccl/connect.hpp>
-#include <parallel/comm/network_check.hpp>
+#include <parallel/comm/network/network_check.hpp>
 #include <parallel/comm/threads/run.hpp>
 
 #include "fake_cuda/ranks.hpp"

@@ -1,6 +1,6 @@
 // Models that several GPUs hold together, for evaluation and for saving, over the control
 // communicator and over NCCL.
-#include "support/replica_laws.hpp"
+#include "support/laws/replica_laws.hpp"
 
 #include <utility>
 

@@ -12,8 +12,8 @@
 
 #include "fake_cuda/ranks.hpp"
 #include "fake_nccl/ranks.hpp"
-#include "support/ring_items_cuda.hpp"
-#include "support/ring_matrix.hpp"
+#include "support/ring/ring_items_cuda.hpp"
+#include "support/ring/ring_matrix.hpp"
 
 namespace fake_nccl_ring_test {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <parallel/comm/checked.hpp>
-#include <parallel/comm/flight_report.hpp>
+#include <parallel/comm/flight/flight_report.hpp>
 #include <parallel/comm/nccl/connect.hpp>
 #include <parallel/conformance/values.hpp>
 

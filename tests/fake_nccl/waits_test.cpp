@@ -20,8 +20,8 @@
 
 #include "fake_cuda/ranks.hpp"
 #include "fake_nccl/ranks.hpp"
-#include "support/ring_items_cuda.hpp"
-#include "support/ring_run.hpp"
+#include "support/ring/ring_items_cuda.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace fake_nccl_waits_test {
 namespace {

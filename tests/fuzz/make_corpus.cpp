@@ -7,15 +7,15 @@
 #include <fstream>
 #include <iterator>
 
-#include <mpt/config/hf.hpp>
-#include <mpt/config/sizes.hpp>
+#include <mpt/config/model/hf.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/data/json.hpp>
-#include <mpt/data/mds_writer.hpp>
+#include <mpt/data/mds/mds_writer.hpp>
 #include <mpt/data/prepare_journal.hpp>
 #include <mpt/tokenizer/train_tokenizer.hpp>
-#include <parallel/checkpoint/local_pointer.hpp>
-#include <parallel/checkpoint/manifest.hpp>
-#include <parallel/checkpoint/safetensors_header.hpp>
+#include <parallel/checkpoint/format/manifest.hpp>
+#include <parallel/checkpoint/format/safetensors_header.hpp>
+#include <parallel/checkpoint/local/local_pointer.hpp>
 #include <parallel/ops/cuda/tuning.hpp>
 
 #include "../support/torch_zip.hpp"

@@ -4,8 +4,8 @@
 
 #include <parallel/ops/cuda.hpp>
 
-#include "support/closed_forms.hpp"
-#include "support/gpu.hpp"
+#include "support/devices/gpu.hpp"
+#include "support/laws/closed_forms.hpp"
 
 namespace gpu_big_shapes_test {
 

@@ -8,9 +8,9 @@
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/ops/cuda.hpp>
 
-#include "gpu_checkpoint.hpp"
 #include "parallel/support/files.hpp"
-#include "support/gpu.hpp"
+#include "parts/gpu_checkpoint.hpp"
+#include "support/devices/gpu.hpp"
 #include "support/training_run.hpp"
 
 namespace gpu_checkpoint_test {

@@ -8,10 +8,10 @@
 #include <doctest/doctest.h>
 
 #include <parallel/ops/cuda.hpp>
-#include <parallel/ops/cuda/document_tables.hpp>
+#include <parallel/ops/cuda/attention/document_tables.hpp>
 
-#include "support/attention_laws.hpp"
-#include "support/gpu.hpp"
+#include "support/devices/gpu.hpp"
+#include "support/laws/attention_laws.hpp"
 
 namespace gpu_documents_test {
 

@@ -5,8 +5,8 @@
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/comm/threads/run.hpp>
 
-#include "support/device_exchanges.hpp"
-#include "support/gpu.hpp"
+#include "support/devices/device_exchanges.hpp"
+#include "support/devices/gpu.hpp"
 
 namespace gpu_exchanges_test {
 

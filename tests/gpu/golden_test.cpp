@@ -1,12 +1,12 @@
-// MPT on a GPU compared with golden numbers of PyTorch (support/golden_model.hpp): logits, loss and
-// gradients of every form, generation with a KV cache, and evaluation.
+// MPT on a GPU compared with golden numbers of PyTorch (support/golden/golden_model.hpp): logits,
+// loss and gradients of every form, generation with a KV cache, and evaluation.
 #include <doctest/doctest.h>
 
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/ops/cuda.hpp>
 
-#include "support/golden_laws.hpp"
-#include "support/gpu.hpp"
+#include "support/devices/gpu.hpp"
+#include "support/laws/golden_laws.hpp"
 
 namespace gpu_golden_test {
 

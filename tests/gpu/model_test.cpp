@@ -9,7 +9,7 @@
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/ops/cuda.hpp>
 
-#include "support/gpu.hpp"
+#include "support/devices/gpu.hpp"
 #include "support/model_form.hpp"
 #include "support/model_run.hpp"
 

@@ -8,8 +8,8 @@
 #include <parallel/comm/nccl/connect.hpp>
 #include <parallel/comm/threads/run.hpp>
 
-#include "support/device_exchanges.hpp"
-#include "support/gpu.hpp"
+#include "support/devices/device_exchanges.hpp"
+#include "support/devices/gpu.hpp"
 
 namespace gpu_nccl_exchanges_test {
 

@@ -20,8 +20,8 @@
 #include <parallel/ops/cuda.hpp>
 
 #include "parallel/support/files.hpp"
-#include "support/device_exchanges.hpp"
-#include "support/gpu.hpp"
+#include "support/devices/device_exchanges.hpp"
+#include "support/devices/gpu.hpp"
 #include "support/model_form.hpp"
 #include "support/model_run.hpp"
 

@@ -13,10 +13,10 @@
 
 #include <parallel/ops/cuda.hpp>
 
-#include "support/counted_attention.hpp"
-#include "support/device_laws.hpp"
-#include "support/exact_products.hpp"
-#include "support/gpu.hpp"
+#include "support/devices/counted_attention.hpp"
+#include "support/devices/gpu.hpp"
+#include "support/laws/device_laws.hpp"
+#include "support/laws/exact_products.hpp"
 
 namespace gpu_operations_test {
 

@@ -27,7 +27,7 @@ parallellm_rehearsed(gpu_step gpu_step_check ParallelLM::mpt ParallelLM::kernels
 parallellm_rehearsed(gpu_rates gpu_rates_check ParallelLM::mpt ParallelLM::kernels)
 parallellm_rehearsed(pretrain pretrain parallellm_app_support parallellm_app_train)
 
-add_test(NAME programs/gpu_rehearsal COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/programs/gpu_rehearsal.sh
+add_test(NAME programs/gpu_rehearsal COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/programs/gpu/gpu_rehearsal.sh
   ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR}/programs-gpu_rehearsal ${CMAKE_CURRENT_BINARY_DIR}/rehearsal
   ${PARALLELLM_PROGRAMS})
 set_tests_properties(programs/gpu_rehearsal PROPERTIES TIMEOUT 1800 PROCESSORS 2

@@ -1,7 +1,7 @@
 // The items of the exact ring model as kernels.
 #include <parallel/device/cuda/launch.cuh>
 
-#include "support/ring_items_cuda.hpp"
+#include "support/ring/ring_items_cuda.hpp"
 
 namespace test::items {
 

@@ -8,9 +8,9 @@
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/ops/cuda.hpp>
 
-#include "support/gpu.hpp"
-#include "support/ring_items_cuda.hpp"
-#include "support/ring_matrix.hpp"
+#include "support/devices/gpu.hpp"
+#include "support/ring/ring_items_cuda.hpp"
+#include "support/ring/ring_matrix.hpp"
 
 namespace gpu_ring_test {
 

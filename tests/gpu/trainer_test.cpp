@@ -10,7 +10,7 @@
 #include <parallel/device/cuda/device.hpp>
 
 #include "mpt/train/tiny_run.hpp"
-#include "support/gpu.hpp"
+#include "support/devices/gpu.hpp"
 
 namespace gpu_trainer_test {
 

@@ -11,11 +11,11 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/hf.hpp>
+#include <mpt/config/model/hf.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/data/document_reader.hpp>
-#include <mpt/data/mds_reader.hpp>
-#include <mpt/data/mds_writer.hpp>
+#include <mpt/data/mds/mds_reader.hpp>
+#include <mpt/data/mds/mds_writer.hpp>
 #include <mpt/data/scratch.hpp>
 #include <mpt/eval/icl_rows.hpp>
 #include <mpt/finetune/batch_order.hpp>
@@ -26,10 +26,10 @@
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <mpt/train/checkpoint/possible_counters.hpp>
 #include <mpt/yaml/document.hpp>
-#include <parallel/checkpoint/local_pointer.hpp>
-#include <parallel/checkpoint/tensor_folder.hpp>
+#include <parallel/checkpoint/format/tensor_folder.hpp>
+#include <parallel/checkpoint/local/local_pointer.hpp>
 #include <support/torch_zip.hpp>
-#include "../../apps/support/exit_code.hpp"
+#include "../../src/process/exit_code.hpp"
 
 namespace malformed_test {
 namespace {

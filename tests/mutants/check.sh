@@ -8,7 +8,7 @@ tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 libraries=("$3" -lfmt -lyaml-cpp -lzstd -lz -lutf8proc -lxxhash -lzip -lcrypto -lpthread -ldl)
 # What "fake_cuda" as the first flag stands for; such a test needs the headers of CUDA.
 cuda=${CUDA_INCLUDE:-/usr/local/cuda/include}
-fake_cuda=("-I$tests/fake_cuda/kernels" "-I$tests/../apps/kernels" -isystem "$cuda" -include fake_cuda/runtime.cpp
+fake_cuda=("-I$tests/fake_cuda/kernels" "-I$tests/../src/kernels" -isystem "$cuda" -include fake_cuda/runtime.cpp
   -include fake_cuda/streams.cpp -include combine.cu)
 mkdir -p "$work"
 [[ -f $work/main.o ]] || "$compiler" -std=c++20 -c "$tests/main.cpp" -o "$work/main.o"

@@ -1,9 +1,9 @@
 // The operations that fake_cuda/waits_test.cpp runs on fake GPUs, compiled with it: errors are
 // tried without the libraries of tests.
-#include <parallel/ops/cuda/elementwise.cuh>
-#include <parallel/ops/cuda/kernels/clip.hpp>
+#include <parallel/ops/cuda/kernels/pointwise/clip.hpp>
 #include <parallel/ops/cuda/kernels/rows.hpp>
-#include <parallel/ops/cuda/kernels/step_results.hpp>
+#include <parallel/ops/cuda/kernels/update/step_results.hpp>
+#include <parallel/ops/cuda/pointwise/elementwise.cuh>
 #include <parallel/ops/cuda/reduce.cuh>
 #include <parallel/ops/cuda/run.cuh>
 

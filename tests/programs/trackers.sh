@@ -14,7 +14,7 @@ check() { "$python" "$here/trackers_check.py" "$@" || fail "trackers_check.py $*
 serve() { # file options...: sets server and port
   rm -f ready
   mkfifo ready
-  python3 "$here/${standin:-mlflow_server.py}" "$@" > ready & server=$!
+  python3 "$here/network/${standin:-mlflow_server.py}" "$@" > ready & server=$!
   read -r _ port < ready
   uri=http://127.0.0.1:$port
 }

@@ -424,7 +424,8 @@ def make_model(case, out):
         tensors["generate/prompt"], tensors["generate/ids"], summary["greedy_margin"] = prompt, ids, margin
 
     metadata = {"config": json.dumps(case.config), "source": case.source, "versions": json.dumps(VERSIONS)}
-    save(tensors, out / f"mpt_{case.name}.safetensors", metadata)
+    (out / "mpt").mkdir(parents=True, exist_ok=True)
+    save(tensors, out / f"mpt/{case.name}.safetensors", metadata)
     return summary
 
 

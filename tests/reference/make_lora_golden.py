@@ -1,8 +1,8 @@
-"""Makes ../golden/lora, adapters that PEFT wrote beside transformers' MptForCausalLM, and ../golden/mpt_lora, a model with one.
+"""Makes ../golden/lora, adapters that PEFT wrote beside transformers' MptForCausalLM, and ../golden/mpt/lora, a model with one.
 
-The models beside which the first stand are those of ../golden/mpt_b1 and mpt_b2; both factors of every adapter are random,
+The models beside which the first stand are those of ../golden/mpt/b1 and b2; both factors of every adapter are random,
 exactly representable in bf16. Each folder has adapter_config.json and adapter_model.safetensors as PEFT's save_pretrained
-writes them, and golden.safetensors: input_ids and logits. mpt_lora.safetensors is like the files of make_golden.py, with
+writes them, and golden.safetensors: input_ids and logits. mpt/lora.safetensors is like the files of make_golden.py, with
 peft_config beside the model's configuration, and logits, loss and gradients of an fp64 run alone.
 
     python make_lora_golden.py [--out ../golden]      # needs torch, transformers, peft, safetensors
@@ -33,7 +33,7 @@ CASES = {
 
 
 def base_model(form, folder):
-    with safe_open(folder / f"mpt_{form}.safetensors", "pt") as file:
+    with safe_open(folder / f"mpt/{form}.safetensors", "pt") as file:
         config = json.loads(file.metadata()["config"])
         weights = {name[6:]: file.get_tensor(name) for name in file.keys() if name.startswith("param/")}
     attn = {k: v for k, v in config["attn_config"].items() if k in ("clip_qkv", "softmax_scale", "alibi", "alibi_bias_max")}
@@ -88,7 +88,7 @@ def make_model(out):
     tensors |= {f"grad64/{name_of(n)}": p.grad for n, p in model.named_parameters()}
     config = sizes | {"model_type": "mpt", "learned_pos_emb": False, "no_bias": True, "attn_config": {"alibi": True},
                       "peft_config": settings}
-    save(tensors, out / "mpt_lora.safetensors", {"config": json.dumps(config), "source": "transformers and peft"})
+    save(tensors, out / "mpt/lora.safetensors", {"config": json.dumps(config), "source": "transformers and peft"})
     print("mpt_lora", f"loss {result.loss.item():.6f}", len(tensors), "tensors")
 
 

@@ -143,7 +143,7 @@ def distance(a, b):
 
 def check_model():
     """Logits and gradients are LLM Foundry's (a1) and transformers' (b1)."""
-    for form in ("mpt_a1", "mpt_b1"):
+    for form in ("mpt/a1", "mpt/b1"):
         tensors, metadata = read(form)
         p = {k[6:]: v.double().requires_grad_() for k, v in tensors.items() if k.startswith("param/")}
         logits = logits_of(json.loads(metadata["config"]), p, tensors["input_ids"], Masks(0, 0))

@@ -19,7 +19,7 @@
 #include <parallel/ops/host.hpp>
 #include <parallel/ops/meta.hpp>
 
-#include "support/ring_attention.hpp"
+#include "support/ring/ring_attention.hpp"
 
 namespace test {
 

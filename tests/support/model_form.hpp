@@ -1,7 +1,7 @@
 // The two forms of MPT that tests of whole models on other devices train.
 #pragma once
 
-#include <mpt/config/sizes.hpp>
+#include <mpt/config/model/sizes.hpp>
 
 namespace test {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/config/sizes.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/model/device_sequences.hpp>
 #include <mpt/model/model.hpp>
 #include <parallel/comm/comm_stream.hpp>

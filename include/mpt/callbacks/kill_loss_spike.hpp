@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/callbacks/callback.hpp>
-#include <mpt/config/callbacks.hpp>
+#include <mpt/config/run/callbacks.hpp>
 
 namespace mpt {
 

@@ -23,11 +23,11 @@
 #include <variant>
 #include <vector>
 
-#include <mpt/config/attention.hpp>
-#include <mpt/config/lora.hpp>
-#include <mpt/config/norm_kind.hpp>
+#include <mpt/config/model/attention.hpp>
+#include <mpt/config/model/lora.hpp>
+#include <mpt/config/model/norm_kind.hpp>
 #include <parallel/core/error.hpp>
-#include <parallel/ops/activation.hpp>
+#include <parallel/ops/pointwise/activation.hpp>
 
 namespace mpt {
 

@@ -15,16 +15,16 @@
 #include <string_view>
 #include <vector>
 
-#include <mpt/config/callbacks.hpp>
-#include <mpt/config/gauntlet_config.hpp>
-#include <mpt/config/icl_task.hpp>
-#include <mpt/config/loader.hpp>
-#include <mpt/config/loggers.hpp>
+#include <mpt/config/data/gauntlet_config.hpp>
+#include <mpt/config/data/icl_task.hpp>
+#include <mpt/config/data/loader.hpp>
 #include <mpt/config/model.hpp>
-#include <mpt/config/optimizer.hpp>
-#include <mpt/config/parallelism.hpp>
-#include <mpt/config/recompute.hpp>
-#include <mpt/config/scheduler.hpp>
+#include <mpt/config/model/recompute.hpp>
+#include <mpt/config/run/callbacks.hpp>
+#include <mpt/config/run/loggers.hpp>
+#include <mpt/config/run/optimizer.hpp>
+#include <mpt/config/run/parallelism.hpp>
+#include <mpt/config/run/scheduler.hpp>
 #include <mpt/yaml/report.hpp>
 #include <mpt/yaml/time.hpp>
 #include <parallel/core/error.hpp>

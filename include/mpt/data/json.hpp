@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <parallel/checkpoint/json.hpp>
+#include <parallel/checkpoint/format/json.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt::data {

@@ -25,7 +25,7 @@
 
 #include <mpt/data/concatenator.hpp>
 #include <mpt/data/document_reader.hpp>
-#include <mpt/data/mds_writer.hpp>
+#include <mpt/data/mds/mds_writer.hpp>
 #include <mpt/data/ordered_workers.hpp>
 #include <mpt/data/prepare_journal.hpp>
 

@@ -20,7 +20,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/data/mds_index.hpp>
+#include <mpt/data/mds/mds_index.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt::data::detail {

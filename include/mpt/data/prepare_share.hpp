@@ -18,7 +18,7 @@
 #include <functional>
 #include <vector>
 
-#include <mpt/data/mds_reader.hpp>
+#include <mpt/data/mds/mds_reader.hpp>
 #include <mpt/data/prepare.hpp>
 
 namespace mpt::data {

@@ -36,7 +36,7 @@
 
 #include <mpt/data/byte_lock.hpp>
 #include <mpt/data/cached_set.hpp>
-#include <mpt/data/mds_index.hpp>
+#include <mpt/data/mds/mds_index.hpp>
 #include <mpt/net/download.hpp>
 #include <mpt/net/remote_folder.hpp>
 

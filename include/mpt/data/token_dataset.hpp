@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <mpt/data/mds_reader.hpp>
+#include <mpt/data/mds/mds_reader.hpp>
 #include <parallel/core/tensor.hpp>
 
 namespace mpt::data {

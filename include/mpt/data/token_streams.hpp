@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/data/mixture_order.hpp>
+#include <mpt/data/order/mixture_order.hpp>
 #include <mpt/data/token_dataset.hpp>
 
 namespace mpt::data {

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include <mpt/config/gauntlet_config.hpp>
-#include <mpt/config/hf.hpp>
-#include <mpt/config/icl_task.hpp>
+#include <mpt/config/data/gauntlet_config.hpp>
+#include <mpt/config/data/icl_task.hpp>
+#include <mpt/config/model/hf.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/yaml/document.hpp>
 #include <mpt/yaml/report.hpp>

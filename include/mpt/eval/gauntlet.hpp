@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/config/gauntlet_config.hpp>
+#include <mpt/config/data/gauntlet_config.hpp>
 #include <mpt/eval/icl_run.hpp>
 
 namespace mpt::icl {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include <mpt/config/icl_task.hpp>
+#include <mpt/config/data/icl_task.hpp>
 
 namespace mpt::icl {
 

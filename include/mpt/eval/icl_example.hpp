@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include <mpt/config/icl_task.hpp>
+#include <mpt/config/data/icl_task.hpp>
 #include <mpt/eval/icl_rows.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>

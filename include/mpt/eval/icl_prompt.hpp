@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <mpt/config/icl_task.hpp>
+#include <mpt/config/data/icl_task.hpp>
 #include <mpt/eval/icl_rows.hpp>
 
 namespace mpt::icl {

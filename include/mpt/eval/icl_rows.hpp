@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include <mpt/config/icl_task.hpp>
+#include <mpt/config/data/icl_task.hpp>
 #include <mpt/data/document_reader.hpp>
-#include <parallel/checkpoint/json.hpp>
+#include <parallel/checkpoint/format/json.hpp>
 
 namespace mpt::icl {
 

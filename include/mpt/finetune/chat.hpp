@@ -13,7 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/tokenizer/chat_template.hpp>
+#include <mpt/tokenizer/chat/chat_template.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt::finetune {

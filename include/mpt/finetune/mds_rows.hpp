@@ -14,7 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/data/mds_reader.hpp>
+#include <mpt/data/mds/mds_reader.hpp>
 #include <mpt/finetune/example.hpp>
 #include <parallel/core/error.hpp>
 

@@ -11,7 +11,7 @@
 #include <mpt/finetune/mds_rows.hpp>
 #include <mpt/finetune/preprocess.hpp>
 #include <mpt/finetune/read_rows.hpp>
-#include <mpt/tokenizer/chat_template.hpp>
+#include <mpt/tokenizer/chat/chat_template.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 namespace mpt::finetune {

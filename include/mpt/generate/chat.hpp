@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include <mpt/tokenizer/chat_template.hpp>
-#include <mpt/tokenizer/chatml.hpp>
+#include <mpt/tokenizer/chat/chat_template.hpp>
+#include <mpt/tokenizer/chat/chatml.hpp>
 
 namespace mpt {
 

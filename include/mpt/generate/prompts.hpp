@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <parallel/checkpoint/json.hpp>
+#include <parallel/checkpoint/format/json.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt {

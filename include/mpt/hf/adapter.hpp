@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/config/read_lora.hpp>
+#include <mpt/config/model/read_lora.hpp>
 #include <mpt/hf/export.hpp>
 #include <mpt/hf/weight_files.hpp>
 

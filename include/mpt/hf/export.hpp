@@ -21,8 +21,8 @@
 #include <nlohmann/json.hpp>
 
 #include <parallel/checkpoint/atomic_folder.hpp>
-#include <parallel/checkpoint/safetensors_writer.hpp>
-#include <parallel/checkpoint/save_lock.hpp>
+#include <parallel/checkpoint/claims/save_lock.hpp>
+#include <parallel/checkpoint/format/safetensors_writer.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/tensor.hpp>

@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include <parallel/checkpoint/element_type.hpp>
+#include <parallel/checkpoint/format/element_type.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/core/tensor.hpp>
 

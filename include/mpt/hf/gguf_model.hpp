@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <mpt/config/family.hpp>
+#include <mpt/config/model/family.hpp>
 #include <mpt/hf/export.hpp>
 #include <mpt/hf/gguf_file.hpp>
 

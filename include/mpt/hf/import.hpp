@@ -15,7 +15,7 @@
 
 #include <mpt/hf/export.hpp>
 #include <mpt/hf/weight_files.hpp>
-#include <parallel/checkpoint/json.hpp>
+#include <parallel/checkpoint/format/json.hpp>
 
 namespace mpt::hf {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <mpt/config/lora.hpp>
+#include <mpt/config/model/lora.hpp>
 #include <mpt/hf/model_source.hpp>
 
 namespace mpt {

@@ -1,7 +1,7 @@
 // The model in Python, for transformers. It is written beside the weights of every form that
 // transformers' own MptForCausalLM lacks, and transformers loads it with trust_remote_code.
 //
-// The modules are apps/mpt/hf/remote_code/*.py; CMake puts their text into the library. One module
+// The modules are src/mpt/hf/remote_code/*.py; CMake puts their text into the library. One module
 // defines the configuration, the other the computation. Both follow mpt/model and differ from its
 // golden values only by rounding (tests/reference/check_forms.py). They support inference with
 // cached keys and values, training, also by transformers' Trainer (check_trainer.py), and an

@@ -12,7 +12,7 @@
 
 #include <mpt/hf/export.hpp>
 #include <mpt/hf/stored_layout.hpp>
-#include <parallel/checkpoint/shared_safetensors.hpp>
+#include <parallel/checkpoint/format/shared_safetensors.hpp>
 #include <parallel/checkpoint/stepper.hpp>
 
 namespace mpt::hf {

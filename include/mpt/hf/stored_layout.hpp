@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include <mpt/config/family.hpp>
+#include <mpt/config/model/family.hpp>
 #include <mpt/hf/export.hpp>
 #include <parallel/core/error.hpp>
 

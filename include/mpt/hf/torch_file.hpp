@@ -22,8 +22,8 @@
 
 #include <mpt/hf/pickle.hpp>
 #include <mpt/hf/zip_archive.hpp>
-#include <parallel/checkpoint/element_type.hpp>
-#include <parallel/checkpoint/safetensors.hpp>
+#include <parallel/checkpoint/format/element_type.hpp>
+#include <parallel/checkpoint/format/safetensors.hpp>
 
 namespace mpt::hf {
 

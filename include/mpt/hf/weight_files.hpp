@@ -16,8 +16,8 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/hf/torch_file.hpp>
-#include <parallel/checkpoint/json.hpp>
-#include <parallel/checkpoint/tensor_folder.hpp>
+#include <parallel/checkpoint/format/json.hpp>
+#include <parallel/checkpoint/format/tensor_folder.hpp>
 
 namespace mpt::hf {
 

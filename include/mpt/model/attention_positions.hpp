@@ -9,8 +9,8 @@
 #include <mpt/vocabulary.hpp>
 #include <parallel/context/rotary_positions.hpp>
 #include <parallel/layer/context.hpp>
-#include <parallel/ops/head_layout.hpp>
-#include <parallel/ops/temperature.hpp>
+#include <parallel/ops/attention/head_layout.hpp>
+#include <parallel/ops/attention/temperature.hpp>
 
 namespace mpt {
 

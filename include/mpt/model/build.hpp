@@ -9,7 +9,7 @@
 #include <utility>
 
 #include <mpt/config/model.hpp>
-#include <mpt/config/recompute.hpp>
+#include <mpt/config/model/recompute.hpp>
 #include <mpt/model/alibi.hpp>
 #include <mpt/model/block.hpp>
 #include <mpt/model/initial.hpp>

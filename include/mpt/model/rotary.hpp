@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include <mpt/config/attention.hpp>
-#include <parallel/ops/rope.hpp>
+#include <mpt/config/model/attention.hpp>
+#include <parallel/ops/attention/rope.hpp>
 
 namespace mpt {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include <parallel/checkpoint/json.hpp>
+#include <parallel/checkpoint/format/json.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 

@@ -33,7 +33,7 @@
 #include <mpt/tokenizer/normalizer.hpp>
 #include <mpt/tokenizer/split_words.hpp>
 #include <mpt/tokenizer/vocabulary.hpp>
-#include <parallel/checkpoint/json.hpp>
+#include <parallel/checkpoint/format/json.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt {

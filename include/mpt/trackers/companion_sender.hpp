@@ -1,5 +1,5 @@
 // companion_sender: sends a journal's lines to a Python client, in a process that runs
-// apps/companion/tracker.py.
+// src/companion/tracker.py.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace mpt::trackers {
 
-/// The text of apps/companion/tracker.py.
+/// The text of src/companion/tracker.py.
 extern std::string_view const companion_script;
 
 /// The words that start the script by an interpreter.

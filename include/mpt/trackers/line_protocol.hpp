@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/config/loggers.hpp>
+#include <mpt/config/run/loggers.hpp>
 
 namespace mpt::trackers {
 

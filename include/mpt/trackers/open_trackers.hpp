@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include <mpt/config/loggers.hpp>
+#include <mpt/config/run/loggers.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/log/tracker.hpp>
 #include <mpt/trackers/http.hpp>

@@ -12,7 +12,7 @@
 #include <mpt/train/report/run_summary.hpp>
 #include <mpt/train/run_parts.hpp>
 #include <mpt/train/setup/run_plan.hpp>
-#include <parallel/checkpoint/node_map.hpp>
+#include <parallel/checkpoint/local/node_map.hpp>
 #include <parallel/checkpoint/save_target.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/core/shared_deadline.hpp>

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <parallel/checkpoint/manifest.hpp>
+#include <parallel/checkpoint/format/manifest.hpp>
 #include <parallel/checkpoint/save_target.hpp>
 
 namespace parallel::checkpoint {

@@ -17,9 +17,9 @@
 #include <string>
 #include <utility>
 
-#include <parallel/checkpoint/local_pointer.hpp>
-#include <parallel/checkpoint/neighbour_copies.hpp>
-#include <parallel/checkpoint/node_map.hpp>
+#include <parallel/checkpoint/local/local_pointer.hpp>
+#include <parallel/checkpoint/local/neighbour_copies.hpp>
+#include <parallel/checkpoint/local/node_map.hpp>
 #include <parallel/checkpoint/stepper_saver.hpp>
 #include <parallel/comm/coloring.hpp>
 

@@ -19,11 +19,11 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/checkpoint/checked_copy.hpp>
 #include <parallel/checkpoint/collective_read_errors.hpp>
-#include <parallel/checkpoint/copy_shares.hpp>
-#include <parallel/checkpoint/local_pointer.hpp>
-#include <parallel/checkpoint/node_map.hpp>
+#include <parallel/checkpoint/local/checked_copy.hpp>
+#include <parallel/checkpoint/local/copy_shares.hpp>
+#include <parallel/checkpoint/local/local_pointer.hpp>
+#include <parallel/checkpoint/local/node_map.hpp>
 #include <parallel/checkpoint/save.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/failures.hpp>

@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/checkpoint/hash.hpp>
-#include <parallel/checkpoint/safetensors_header.hpp>
+#include <parallel/checkpoint/format/hash.hpp>
+#include <parallel/checkpoint/format/safetensors_header.hpp>
+#include <parallel/checkpoint/format/slice.hpp>
 #include <parallel/checkpoint/save_target.hpp>
-#include <parallel/checkpoint/slice.hpp>
 #include <parallel/core/file.hpp>
 
 namespace parallel::checkpoint {

@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/checkpoint/file_contents.hpp>
-#include <parallel/checkpoint/manifest.hpp>
-#include <parallel/checkpoint/safetensors.hpp>
+#include <parallel/checkpoint/format/file_contents.hpp>
+#include <parallel/checkpoint/format/manifest.hpp>
+#include <parallel/checkpoint/format/safetensors.hpp>
 
 namespace parallel::checkpoint {
 

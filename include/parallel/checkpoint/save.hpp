@@ -21,7 +21,7 @@
 #include <vector>
 
 #include <parallel/checkpoint/atomic_folder.hpp>
-#include <parallel/checkpoint/manifest.hpp>
+#include <parallel/checkpoint/format/manifest.hpp>
 #include <parallel/checkpoint/rank_writer.hpp>
 #include <parallel/checkpoint/save_target.hpp>
 

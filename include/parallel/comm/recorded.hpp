@@ -11,7 +11,7 @@
 
 #include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
-#include <parallel/comm/flight_recorder.hpp>
+#include <parallel/comm/flight/flight_recorder.hpp>
 #include <parallel/comm/forwarding.hpp>
 
 namespace parallel {

@@ -17,7 +17,7 @@
 #include <parallel/layer/query_key_norm.hpp>
 #include <parallel/layer/shared_keys.hpp>
 #include <parallel/ops/attention.hpp>
-#include <parallel/ops/head_layout.hpp>
+#include <parallel/ops/attention/head_layout.hpp>
 
 namespace parallel::context_parallel {
 

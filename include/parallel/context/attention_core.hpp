@@ -10,9 +10,9 @@
 #include <parallel/context/attention_ranks.hpp>
 #include <parallel/context/ulysses.hpp>
 #include <parallel/ops/attention.hpp>
-#include <parallel/ops/elementwise.hpp>
-#include <parallel/ops/extend_attention.hpp>
-#include <parallel/ops/head_layout.hpp>
+#include <parallel/ops/attention/extend_attention.hpp>
+#include <parallel/ops/attention/head_layout.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel::context_parallel {
 

@@ -25,7 +25,7 @@
 #include <parallel/core/dtype.hpp>
 #include <parallel/mesh/axis_group.hpp>
 #include <parallel/mesh/layout.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel::context_parallel {
 

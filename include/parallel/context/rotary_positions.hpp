@@ -6,8 +6,8 @@
 
 #include <parallel/core/tensor.hpp>
 #include <parallel/layer/context.hpp>
-#include <parallel/ops/head_layout.hpp>
-#include <parallel/ops/rope.hpp>
+#include <parallel/ops/attention/head_layout.hpp>
+#include <parallel/ops/attention/rope.hpp>
 
 namespace parallel::context_parallel {
 

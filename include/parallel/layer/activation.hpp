@@ -1,8 +1,8 @@
-// activation: y = f(x), element by element; see ops/activation.hpp. It has no parameters.
+// activation: y = f(x), element by element; see ops/pointwise/activation.hpp. It has no parameters.
 #pragma once
 
 #include <parallel/layer/concepts.hpp>
-#include <parallel/ops/activation.hpp>
+#include <parallel/ops/pointwise/activation.hpp>
 
 namespace parallel {
 

@@ -17,7 +17,7 @@
 #include <parallel/core/partial_values.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/layer/context.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include <parallel/layer/concepts.hpp>
-#include <parallel/ops/dropout.hpp>
+#include <parallel/ops/pointwise/dropout.hpp>
 
 namespace parallel {
 

@@ -6,7 +6,7 @@
 
 #include <parallel/layer/dropped.hpp>
 #include <parallel/layer/linear.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel {
 

@@ -1,8 +1,8 @@
 // The keys and values of all tokens up to now, for one block and one sequence (generation).
 #pragma once
 
-#include <parallel/ops/elementwise.hpp>
-#include <parallel/ops/head_layout.hpp>
+#include <parallel/ops/attention/head_layout.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel {
 

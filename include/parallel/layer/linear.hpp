@@ -7,9 +7,9 @@
 #include <parallel/layer/concepts.hpp>
 #include <parallel/layer/low_rank.hpp>
 #include <parallel/ops/affine.hpp>
-#include <parallel/ops/bias.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/pointwise/bias.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel {
 

@@ -13,8 +13,8 @@
 #include <type_traits>
 
 #include <parallel/layer/dropout.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel {
 

@@ -9,9 +9,9 @@
 #include <cstdint>
 
 #include <parallel/layer/concepts.hpp>
-#include <parallel/ops/bias.hpp>
-#include <parallel/ops/norm.hpp>
-#include <parallel/ops/norm_gradients.hpp>
+#include <parallel/ops/norm/norm.hpp>
+#include <parallel/ops/norm/norm_gradients.hpp>
+#include <parallel/ops/pointwise/bias.hpp>
 
 namespace parallel {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <parallel/layer/linear.hpp>
-#include <parallel/ops/clip.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/clip.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/rows_view.hpp>
 
 namespace parallel {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <parallel/layer/norm.hpp>
-#include <parallel/ops/elementwise.hpp>
-#include <parallel/ops/head_layout.hpp>
+#include <parallel/ops/attention/head_layout.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel {
 

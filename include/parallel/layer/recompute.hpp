@@ -13,7 +13,7 @@
 
 #include <parallel/core/error.hpp>
 #include <parallel/layer/concepts.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include <parallel/layer/context.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/rows_view.hpp>
 
 namespace parallel {

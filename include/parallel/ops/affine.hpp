@@ -10,10 +10,10 @@
 #include <type_traits>
 
 #include <parallel/core/tensor.hpp>
-#include <parallel/ops/bias.hpp>
 #include <parallel/ops/detail/check.hpp>
 #include <parallel/ops/matmul.hpp>
 #include <parallel/ops/operation.hpp>
+#include <parallel/ops/pointwise/bias.hpp>
 
 namespace parallel::ops {
 

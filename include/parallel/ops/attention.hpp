@@ -22,7 +22,7 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/tensor.hpp>
-#include <parallel/ops/attention_options.hpp>
+#include <parallel/ops/attention/attention_options.hpp>
 #include <parallel/ops/detail/attention_loops.hpp>
 #include <parallel/ops/operation.hpp>
 

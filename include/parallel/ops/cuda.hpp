@@ -17,12 +17,12 @@
 #include <parallel/ops/cuda/attention.hpp>
 #include <parallel/ops/cuda/matmul.hpp>
 #include <parallel/ops/cuda/tuning.hpp>
-#include <parallel/ops/norm_gradients.hpp>
+#include <parallel/ops/norm/norm_gradients.hpp>
 #include <parallel/ops/operation.hpp>
 
 namespace parallel::cuda {
 
-/// Runs any operation, for the element types that it is compiled for (apps/kernels/instances). A
+/// Runs any operation, for the element types that it is compiled for (src/kernels/instances). A
 /// .cu file that needs other types includes the operation's kernel and run.cuh.
 template <ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a);

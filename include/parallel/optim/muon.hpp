@@ -17,8 +17,8 @@
 
 #include <parallel/comm/call_group.hpp>
 #include <parallel/core/error.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/ops/rows.hpp>
 #include <parallel/ops/rows_view.hpp>

@@ -15,7 +15,7 @@
 
 #include <parallel/comm/concepts.hpp>
 #include <parallel/core/call_site.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/pipeline/plan.hpp>
 
 namespace parallel::pipeline {

@@ -17,12 +17,12 @@
 #include <type_traits>
 
 #include <parallel/layer/norm.hpp>
-#include <parallel/ops/cross_entropy.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/loss/cross_entropy.hpp>
+#include <parallel/ops/loss/sliced_cross_entropy.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
+#include <parallel/ops/pointwise/softcap.hpp>
 #include <parallel/ops/reduce.hpp>
-#include <parallel/ops/sliced_cross_entropy.hpp>
-#include <parallel/ops/softcap.hpp>
 #include <parallel/tensor/region.hpp>
 
 namespace parallel::tensor {

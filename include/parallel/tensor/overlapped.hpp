@@ -19,8 +19,8 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/layer/context.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/tensor/region.hpp>
 
 namespace parallel::tensor {

@@ -16,7 +16,7 @@
 #include <parallel/layer/query_key_norm.hpp>
 #include <parallel/mesh/axis_group.hpp>
 #include <parallel/mesh/layout.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/rows_view.hpp>
 
 namespace parallel::tensor {

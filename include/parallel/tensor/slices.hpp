@@ -10,7 +10,7 @@
 #include <parallel/core/error.hpp>
 #include <parallel/core/parameter.hpp>
 #include <parallel/layer/linear.hpp>
-#include <parallel/ops/head_layout.hpp>
+#include <parallel/ops/attention/head_layout.hpp>
 
 namespace parallel::tensor {
 

@@ -13,7 +13,7 @@
 #include <parallel/core/parameter.hpp>
 #include <parallel/core/statistics.hpp>
 #include <parallel/layer/context.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/train/parts.hpp>
 
 namespace parallel::train {

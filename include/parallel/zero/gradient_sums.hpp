@@ -15,7 +15,7 @@
 #include <parallel/comm/call_group.hpp>
 #include <parallel/core/call_site.hpp>
 #include <parallel/core/dtype.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel::zero {
 

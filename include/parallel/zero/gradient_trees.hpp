@@ -9,7 +9,7 @@
 
 #include <parallel/comm/tree_accumulator.hpp>
 #include <parallel/device/buffer.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel::zero {
 

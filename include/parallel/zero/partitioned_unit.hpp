@@ -28,7 +28,7 @@
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/exchanged_memory.hpp>
 #include <parallel/mesh/placement.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/optim/concepts.hpp>
 #include <parallel/unit/initialise.hpp>
 #include <parallel/unit/unit.hpp>

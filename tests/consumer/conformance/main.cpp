@@ -13,7 +13,7 @@
 #include <parallel/conformance/failures.hpp>
 #include <parallel/conformance/layer.hpp>
 #include <parallel/device/host/device.hpp>
-#include <parallel/ops/host/elementwise.hpp>
+#include <parallel/ops/host/pointwise/elementwise.hpp>
 
 namespace threads = parallel::threads;
 namespace conformance = parallel::conformance;

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include <parallel/ops/activation.hpp>
 #include <parallel/ops/cuda.hpp>
+#include <parallel/ops/pointwise/activation.hpp>
 #include <parallel/ops/reference.hpp>
 
 #ifdef HAS_NCCL

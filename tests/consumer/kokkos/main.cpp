@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <vector>
 
-#include <parallel/ops/activation.hpp>
 #include <parallel/ops/kokkos.hpp>
+#include <parallel/ops/pointwise/activation.hpp>
 
 int main(int argc, char** argv) {
   parallel::kokkos::scope const initialised(argc, argv);

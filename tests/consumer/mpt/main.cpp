@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include <mpt/config/sizes.hpp>
+#include <mpt/config/model/sizes.hpp>
 
 int main() {
   std::int64_t const count = mpt::parameter_count(mpt::named_size("mpt-125m"));

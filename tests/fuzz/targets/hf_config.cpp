@@ -1,6 +1,6 @@
 // A Hugging Face config.json to a model, and back.
-#include <mpt/config/family.hpp>
-#include <mpt/config/hf.hpp>
+#include <mpt/config/model/family.hpp>
+#include <mpt/config/model/hf.hpp>
 
 #include "../support.hpp"
 #include "../targets.hpp"

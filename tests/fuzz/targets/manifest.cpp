@@ -2,8 +2,8 @@
 // would pass the checksum. A manifest that names no files is opened as a model, too. The input is
 // also parsed as a local pointer, the file beside checkpoints that names a checkpoint elsewhere.
 #include <mpt/hf/model_source.hpp>
-#include <parallel/checkpoint/local_pointer.hpp>
-#include <parallel/checkpoint/manifest.hpp>
+#include <parallel/checkpoint/format/manifest.hpp>
+#include <parallel/checkpoint/local/local_pointer.hpp>
 #include <parallel/core/hexadecimal.hpp>
 
 #include "../support.hpp"

@@ -1,5 +1,5 @@
 // The index.json of an MDS set.
-#include <mpt/data/mds_index.hpp>
+#include <mpt/data/mds/mds_index.hpp>
 
 #include "../support.hpp"
 #include "../targets.hpp"

@@ -2,7 +2,7 @@
 // that the index would claim. The columns are read from the shard's own header if there is one, so
 // that every encoding is reached.
 #include <mpt/data/json.hpp>
-#include <mpt/data/mds_shard_file.hpp>
+#include <mpt/data/mds/mds_shard_file.hpp>
 
 #include "../support.hpp"
 #include "../targets.hpp"

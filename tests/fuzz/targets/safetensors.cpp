@@ -1,7 +1,7 @@
 // A safetensors file: its header, and every tensor both as it is and converted.
 #include <algorithm>
 
-#include <parallel/checkpoint/safetensors.hpp>
+#include <parallel/checkpoint/format/safetensors.hpp>
 
 #include "../support.hpp"
 #include "../targets.hpp"

@@ -1,5 +1,5 @@
 // model.safetensors.index.json over two small files.
-#include <parallel/checkpoint/tensor_folder.hpp>
+#include <parallel/checkpoint/format/tensor_folder.hpp>
 
 #include "../support.hpp"
 #include "../targets.hpp"

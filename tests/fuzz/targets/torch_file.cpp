@@ -1,7 +1,7 @@
 // A file as torch.save writes it: a zip file with a pickle and the bytes of tensors.
 #include <algorithm>
 
-#include <mpt/config/hf.hpp>
+#include <mpt/config/model/hf.hpp>
 #include <mpt/hf/torch_file.hpp>
 
 #include "../support.hpp"
@@ -14,9 +14,9 @@ void fuzz::torch_file(std::string_view input) {
     mpt::hf::torch_file const file(path);
     for (auto const& named : file.tensors()) {
       auto const& tensor = named.second;
-      ensure(tensor.size() <= static_cast<parallel::index>(input.size()) ||
-                 !tensor.bytes->is_stored,
-             "a tensor has no more elements than the file has bytes");
+      ensure(
+          tensor.size() <= static_cast<parallel::index>(input.size()) || !tensor.bytes->is_stored,
+          "a tensor has no more elements than the file has bytes");
       if (!parallel::checkpoint::is_real(tensor.type)) continue;
       std::vector<float> values(
           static_cast<std::size_t>(std::min<parallel::index>(tensor.size(), 100)));

@@ -14,7 +14,7 @@
 #include <mpt/yaml/document.hpp>
 #include <mpt/yaml/small_file.hpp>
 #include <mpt/yaml/yaml.hpp>
-#include <support/golden.hpp>
+#include <support/golden/golden.hpp>
 
 namespace callback_test {
 

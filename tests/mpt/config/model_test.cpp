@@ -6,9 +6,9 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/flops.hpp>
 #include <mpt/config/model.hpp>
-#include <mpt/config/sizes.hpp>
+#include <mpt/config/model/flops.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <support/data.hpp>
 
 namespace model_test {

@@ -12,10 +12,10 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/hf.hpp>
-#include <mpt/config/read_lora.hpp>
+#include <mpt/config/model/hf.hpp>
+#include <mpt/config/model/read_lora.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/config/read_train.hpp>
-#include <mpt/config/sizes.hpp>
 #include <mpt/yaml/document.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>

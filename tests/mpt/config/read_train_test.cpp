@@ -9,8 +9,8 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/config/read_train.hpp>
-#include <mpt/config/sizes.hpp>
 #include <mpt/yaml/document.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/support/files.hpp>

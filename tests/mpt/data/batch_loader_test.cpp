@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <mpt/data/batch_loader.hpp>
-#include <mpt/data/mds_writer.hpp>
+#include <mpt/data/mds/mds_writer.hpp>
 #include <mpt/data/scratch.hpp>
 #include <span>
 #include <string>

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <mpt/data/mds_reader.hpp>
+#include <mpt/data/mds/mds_reader.hpp>
 #include <mpt/data/prepare.hpp>
 #include <mpt/data/scratch.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>

@@ -15,7 +15,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/data/batch_loader.hpp>
-#include <mpt/data/mds_writer.hpp>
+#include <mpt/data/mds/mds_writer.hpp>
 #include <mpt/train/data/training_data.hpp>
 
 #include "scratch.hpp"

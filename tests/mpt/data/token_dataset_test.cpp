@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <mpt/data/mds_writer.hpp>
+#include <mpt/data/mds/mds_writer.hpp>
 #include <mpt/data/scratch.hpp>
 #include <mpt/data/token_dataset.hpp>
 #include <numeric>

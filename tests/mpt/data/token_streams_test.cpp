@@ -12,7 +12,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/data/mds_writer.hpp>
+#include <mpt/data/mds/mds_writer.hpp>
 #include <mpt/data/token_streams.hpp>
 #include <parallel/support/files.hpp>
 

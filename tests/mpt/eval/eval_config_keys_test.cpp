@@ -10,8 +10,8 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/lora.hpp>
-#include <mpt/config/read_lora.hpp>
+#include <mpt/config/model/lora.hpp>
+#include <mpt/config/model/read_lora.hpp>
 #include <mpt/eval/eval_config.hpp>
 #include <mpt/yaml/document.hpp>
 

@@ -16,7 +16,7 @@
 #include <numeric>
 #include <string>
 #include <support/data.hpp>
-#include <support/golden.hpp>
+#include <support/golden/golden.hpp>
 #include <vector>
 
 namespace finetuning_golden_test {

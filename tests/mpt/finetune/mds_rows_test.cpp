@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include <mpt/data/mds_writer.hpp>
+#include <mpt/data/mds/mds_writer.hpp>
 #include <mpt/data/scratch.hpp>
 #include <mpt/finetune/mds_rows.hpp>
 #include <string>

@@ -5,7 +5,7 @@
 #include <mpt/finetune/write_set.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <support/golden.hpp>
+#include <support/golden/golden.hpp>
 
 namespace write_set_test {
 

@@ -12,7 +12,7 @@
 #include <parallel/support/files.hpp>
 
 #include "support/drawn_model.hpp"
-#include "support/replica_laws.hpp"
+#include "support/laws/replica_laws.hpp"
 
 namespace generate_test {
 

@@ -12,10 +12,10 @@
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/shapes.hpp>
 #include <nlohmann/json.hpp>
-#include <parallel/checkpoint/safetensors.hpp>
+#include <parallel/checkpoint/format/safetensors.hpp>
 #include <parallel/support/files.hpp>
 
-#include "support/golden.hpp"
+#include "support/golden/golden.hpp"
 #include "support/logits.hpp"
 
 namespace adapter_test {
@@ -33,7 +33,7 @@ struct golden {
     for (auto const& [key, value] : numbers.metadata())
       if (key == "base") form = value;
     parallel::checkpoint::safetensors_file const file(test::golden_folder() /
-                                                      ("mpt_" + form + ".safetensors"));
+                                                      ("mpt/" + form + ".safetensors"));
     hf::export_options options{.type = hf::precision::fp32};
     for (auto const& [key, value] : file.metadata())
       if (key == "config") options.config = nlohmann::json::parse(value);

@@ -7,17 +7,17 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/hf.hpp>
+#include <mpt/config/model/hf.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/import.hpp>
 #include <mpt/hf/names.hpp>
 #include <mpt/hf/shapes.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
-#include <parallel/checkpoint/safetensors.hpp>
-#include <parallel/checkpoint/tensor_folder.hpp>
+#include <parallel/checkpoint/format/safetensors.hpp>
+#include <parallel/checkpoint/format/tensor_folder.hpp>
 #include <parallel/support/files.hpp>
 
-#include "support/golden_tensor.hpp"
+#include "support/golden/golden_tensor.hpp"
 
 namespace hf_convert_test {
 
@@ -31,7 +31,7 @@ struct golden_model {
   std::vector<hf::named_shape> tensors;
 
   explicit golden_model(std::string const& name)
-      : file(test::golden_folder() / ("mpt_" + name + ".safetensors")) {
+      : file(test::golden_folder() / ("mpt/" + name + ".safetensors")) {
     for (auto const& [key, value] : file.metadata())
       if (key == "config") config = nlohmann::json::parse(value);
     for (auto const& tensor : file.tensors())

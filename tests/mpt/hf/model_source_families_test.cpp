@@ -7,14 +7,14 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include <mpt/config/family.hpp>
-#include <mpt/config/hf.hpp>
+#include <mpt/config/model/family.hpp>
+#include <mpt/config/model/hf.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/shapes.hpp>
-#include <parallel/checkpoint/safetensors.hpp>
+#include <parallel/checkpoint/format/safetensors.hpp>
 #include <parallel/support/files.hpp>
-#include <support/golden.hpp>
-#include <support/golden_forms.hpp>
+#include <support/golden/golden.hpp>
+#include <support/golden/golden_forms.hpp>
 
 namespace model_source_families_test {
 

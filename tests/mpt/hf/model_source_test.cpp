@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/hf.hpp>
+#include <mpt/config/model/hf.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/export.hpp>
 #include <mpt/hf/shapes.hpp>

@@ -11,19 +11,19 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/hf.hpp>
-#include <mpt/config/read_model.hpp>
-#include <mpt/config/sizes.hpp>
+#include <mpt/config/model/hf.hpp>
+#include <mpt/config/model/read_model.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/remote_code.hpp>
 #include <mpt/hf/shapes.hpp>
 #include <mpt/model/sequences.hpp>
 #include <mpt/yaml/document.hpp>
-#include <parallel/checkpoint/safetensors_writer.hpp>
+#include <parallel/checkpoint/format/safetensors_writer.hpp>
 #include <parallel/support/files.hpp>
 #include <support/data.hpp>
-#include <support/golden_forms.hpp>
-#include <support/golden_tensor.hpp>
+#include <support/golden/golden_forms.hpp>
+#include <support/golden/golden_tensor.hpp>
 #include <support/logits.hpp>
 
 namespace hf_remote_code_test {
@@ -114,7 +114,7 @@ TEST_CASE("remote code: every golden form exports its class and computes the ref
     CAPTURE(form);
     test::temporary_folder const folder;
     parallel::checkpoint::safetensors_file const file(test::golden_folder() /
-                                                      ("mpt_" + form + ".safetensors"));
+                                                      ("mpt/" + form + ".safetensors"));
     hf::export_options options{.type = hf::precision::fp32};
     for (auto const& [key, value] : file.metadata())
       if (key == "config") options.config = nlohmann::json::parse(value);

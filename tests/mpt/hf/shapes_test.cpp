@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/sizes.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/hf/shapes.hpp>
 
 namespace hf_shapes_test {

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/hf.hpp>
+#include <mpt/config/model/hf.hpp>
 #include <mpt/hf/export.hpp>
 #include <mpt/hf/shapes.hpp>
 #include <mpt/hf/text_ends.hpp>

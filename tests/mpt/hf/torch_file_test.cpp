@@ -7,7 +7,7 @@
 
 #include <mpt/hf/torch_file.hpp>
 #include <parallel/support/files.hpp>
-#include <support/golden_tensor.hpp>
+#include <support/golden/golden_tensor.hpp>
 #include <support/torch_zip.hpp>
 
 namespace torch_file_test {

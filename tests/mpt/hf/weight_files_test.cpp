@@ -7,7 +7,7 @@
 #include <mpt/hf/model_source.hpp>
 #include <mpt/hf/weight_files.hpp>
 #include <parallel/support/files.hpp>
-#include <support/golden_tensor.hpp>
+#include <support/golden/golden_tensor.hpp>
 
 namespace weight_files_test {
 

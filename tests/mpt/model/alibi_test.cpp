@@ -7,7 +7,7 @@
 
 #include <mpt/model/alibi.hpp>
 
-#include "support/golden.hpp"
+#include "support/golden/golden.hpp"
 
 namespace alibi_test {
 

@@ -1,4 +1,4 @@
-// The model against independent implementations (see support/golden_model.hpp).
+// The model against independent implementations (see support/golden/golden_model.hpp).
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -6,13 +6,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/config/flops.hpp>
+#include <mpt/config/model/flops.hpp>
 
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
 
-#include "support/golden_laws.hpp"
-#include "support/guarded_device.hpp"
+#include "support/devices/guarded_device.hpp"
+#include "support/laws/golden_laws.hpp"
 
 namespace model_golden_test {
 

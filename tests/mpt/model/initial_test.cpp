@@ -8,10 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/config/hf.hpp>
+#include <mpt/config/model/hf.hpp>
 #include <mpt/model/model.hpp>
 
-#include "support/golden.hpp"
+#include "support/golden/golden.hpp"
 
 namespace initial_test {
 

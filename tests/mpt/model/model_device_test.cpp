@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "support/guarded_device.hpp"
+#include "support/devices/guarded_device.hpp"
 #include "support/model_comparison.hpp"
 #include "support/training_run.hpp"
 

@@ -1,10 +1,10 @@
-// Models of other families than MPT against transformers (see support/golden_model.hpp).
+// Models of other families than MPT against transformers (see support/golden/golden_model.hpp).
 #include <doctest/doctest.h>
 
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
 
-#include "support/golden_laws.hpp"
+#include "support/laws/golden_laws.hpp"
 
 namespace model_families_test {
 

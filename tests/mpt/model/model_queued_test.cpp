@@ -5,9 +5,9 @@
 
 #include <barrier>
 
+#include "support/devices/queued_communicator.hpp"
+#include "support/devices/queued_device.hpp"
 #include "support/model_comparison.hpp"
-#include "support/queued_communicator.hpp"
-#include "support/queued_device.hpp"
 
 namespace model_queued_test {
 

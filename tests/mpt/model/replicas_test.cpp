@@ -1,4 +1,4 @@
-#include "support/replica_laws.hpp"
+#include "support/laws/replica_laws.hpp"
 
 #include <utility>
 

@@ -9,7 +9,7 @@
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <support/golden.hpp>
+#include <support/golden/golden.hpp>
 #include <vector>
 
 namespace tokenizer_golden_test {

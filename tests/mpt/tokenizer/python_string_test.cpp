@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/tokenizer/jinja_text.hpp>
+#include <mpt/tokenizer/chat/jinja_text.hpp>
 #include <mpt/tokenizer/python_string.hpp>
 
 #include "mpt/data/scratch.hpp"

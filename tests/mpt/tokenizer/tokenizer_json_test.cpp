@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 #include <string_view>
-#include <support/golden.hpp>
+#include <support/golden/golden.hpp>
 #include <utility>
 
 #include <mpt/tokenizer/small_tokenizer.hpp>

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "mpt/train/tiny_run.hpp"
-#include "support/guarded_device.hpp"
+#include "support/devices/guarded_device.hpp"
 
 namespace tiny_run {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include <mpt/data/mds_writer.hpp>
+#include <mpt/data/mds/mds_writer.hpp>
 
 namespace test {
 

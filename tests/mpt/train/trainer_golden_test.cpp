@@ -17,10 +17,10 @@
 
 #include <mpt/config/read_train.hpp>
 #include <mpt/yaml/document.hpp>
+#include <parallel/checkpoint/format/safetensors.hpp>
 #include <parallel/checkpoint/reader.hpp>
-#include <parallel/checkpoint/safetensors.hpp>
 #include <parallel/checkpoint/save.hpp>
-#include <support/golden_tensor.hpp>
+#include <support/golden/golden_tensor.hpp>
 
 #include "mpt/train/tiny_run.hpp"
 

@@ -18,7 +18,7 @@
 #include <parallel/device/host/device.hpp>
 #include <parallel/support/files.hpp>
 
-#include "support/guarded_device.hpp"
+#include "support/devices/guarded_device.hpp"
 
 namespace background_save_test {
 namespace pc = parallel::checkpoint;

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <parallel/checkpoint/checkpoints.hpp>
-#include <parallel/checkpoint/folder_claim.hpp>
+#include <parallel/checkpoint/claims/folder_claim.hpp>
 #include <parallel/checkpoint/promote_local.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/support/files.hpp>

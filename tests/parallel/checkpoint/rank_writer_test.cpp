@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <parallel/checkpoint/format/safetensors.hpp>
 #include <parallel/checkpoint/rank_writer.hpp>
-#include <parallel/checkpoint/safetensors.hpp>
 #include <parallel/support/files.hpp>
 
 namespace rank_writer_test {

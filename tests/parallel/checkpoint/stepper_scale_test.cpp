@@ -10,7 +10,7 @@
 
 #include "parallel/support/file_counts.hpp"
 #include "parallel/support/files.hpp"
-#include "support/ring_run.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace checkpoint_scale_test {
 namespace {

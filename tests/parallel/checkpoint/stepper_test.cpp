@@ -14,7 +14,7 @@
 #include <parallel/checkpoint/stepper.hpp>
 
 #include "parallel/support/files.hpp"
-#include "support/ring_run.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace checkpoint_stepper_test {
 namespace {

@@ -13,9 +13,9 @@
 #include <parallel/comm/single.hpp>
 
 #include "parallel/comm/suite.hpp"
-#include "support/guarded_device.hpp"
-#include "support/queued_communicator.hpp"
-#include "support/queued_device.hpp"
+#include "support/devices/guarded_device.hpp"
+#include "support/devices/queued_communicator.hpp"
+#include "support/devices/queued_device.hpp"
 
 namespace comm_stream_test {
 

@@ -12,7 +12,7 @@
 #include <parallel/layer/sequential.hpp>
 #include <parallel/ops/host.hpp>
 
-#include "support/ring_model.hpp"
+#include "support/ring/ring_model.hpp"
 
 namespace layer_laws_test {
 

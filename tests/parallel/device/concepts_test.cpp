@@ -10,8 +10,8 @@
 #include <parallel/device/meta/device.hpp>
 #include <parallel/ops/reference.hpp>
 
-#include "support/guarded_device.hpp"
-#include "support/queued_device.hpp"
+#include "support/devices/guarded_device.hpp"
+#include "support/devices/queued_device.hpp"
 
 namespace concepts_test {
 

@@ -7,7 +7,7 @@
 #include <parallel/device/host/device.hpp>
 #include <parallel/device/transfer.hpp>
 
-#include "support/guarded_device.hpp"
+#include "support/devices/guarded_device.hpp"
 
 namespace transfer_test {
 

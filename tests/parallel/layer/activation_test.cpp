@@ -2,7 +2,7 @@
 
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/check.hpp>
-#include <parallel/ops/activation.hpp>
+#include <parallel/ops/pointwise/activation.hpp>
 #include <parallel/ops/reference.hpp>
 
 namespace activation_layer_test {

@@ -5,7 +5,7 @@
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/linear.hpp>
 #include <parallel/ops/custom.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace check_test {
 namespace {

@@ -9,9 +9,9 @@
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/dropout.hpp>
 #include <parallel/layer/norm.hpp>
-#include <parallel/ops/activation.hpp>
-#include <parallel/ops/dropout.hpp>
-#include <parallel/ops/norm.hpp>
+#include <parallel/ops/norm/norm.hpp>
+#include <parallel/ops/pointwise/activation.hpp>
+#include <parallel/ops/pointwise/dropout.hpp>
 #include <parallel/ops/reference.hpp>
 
 namespace dropout_layer_test {

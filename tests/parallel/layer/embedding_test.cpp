@@ -7,8 +7,8 @@
 
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/embedding.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/embedding.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/reference.hpp>
 
 namespace embedding_layer_test {

@@ -6,10 +6,10 @@
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/feed_forward.hpp>
-#include <parallel/ops/activation.hpp>
-#include <parallel/ops/bias.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/pointwise/activation.hpp>
+#include <parallel/ops/pointwise/bias.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/reference.hpp>
 
 namespace feed_forward_test {

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <parallel/layer/kv_cache.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/reference.hpp>
 #include <parallel/support/files.hpp>
 

@@ -5,8 +5,8 @@
 
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/linear.hpp>
-#include <parallel/ops/bias.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/pointwise/bias.hpp>
 #include <parallel/ops/reference.hpp>
 
 namespace linear_layer_test {

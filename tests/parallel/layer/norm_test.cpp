@@ -7,7 +7,7 @@
 
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/norm.hpp>
-#include <parallel/ops/norm.hpp>
+#include <parallel/ops/norm/norm.hpp>
 #include <parallel/ops/reference.hpp>
 
 namespace norm_layer_test {

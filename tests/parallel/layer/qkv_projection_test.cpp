@@ -8,10 +8,10 @@
 
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/qkv_projection.hpp>
-#include <parallel/ops/bias.hpp>
-#include <parallel/ops/clip.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/pointwise/bias.hpp>
+#include <parallel/ops/pointwise/clip.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/reference.hpp>
 
 namespace qkv_projection_test {

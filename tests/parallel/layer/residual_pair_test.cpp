@@ -11,10 +11,10 @@
 #include <parallel/layer/linear.hpp>
 #include <parallel/layer/recompute.hpp>
 #include <parallel/layer/residual_pair.hpp>
-#include <parallel/ops/activation.hpp>
-#include <parallel/ops/bias.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/pointwise/activation.hpp>
+#include <parallel/ops/pointwise/bias.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/reference.hpp>
 
 namespace residual_pair_test {

@@ -14,12 +14,12 @@
 #include <parallel/layer/norm.hpp>
 #include <parallel/layer/recompute.hpp>
 #include <parallel/layer/sequential.hpp>
-#include <parallel/ops/activation.hpp>
-#include <parallel/ops/bias.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
 #include <parallel/ops/meta.hpp>
-#include <parallel/ops/norm.hpp>
+#include <parallel/ops/norm/norm.hpp>
+#include <parallel/ops/pointwise/activation.hpp>
+#include <parallel/ops/pointwise/bias.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/reference.hpp>
 
 namespace sequential_test {

@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <parallel/core/philox.hpp>
-#include <parallel/ops/extend_attention.hpp>
+#include <parallel/ops/attention/extend_attention.hpp>
 
 namespace extend_attention_test {
 

@@ -4,7 +4,7 @@
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
 
-#include "support/closed_forms.hpp"
+#include "support/laws/closed_forms.hpp"
 
 namespace host_closed_forms_test {
 

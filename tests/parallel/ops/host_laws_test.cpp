@@ -6,9 +6,9 @@
 
 #include <parallel/ops/host.hpp>
 
-#include "support/device_laws.hpp"
-#include "support/exact_products.hpp"
-#include "support/guarded_device.hpp"
+#include "support/devices/guarded_device.hpp"
+#include "support/laws/device_laws.hpp"
+#include "support/laws/exact_products.hpp"
 
 namespace host_laws_test {
 

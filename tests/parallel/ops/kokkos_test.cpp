@@ -7,14 +7,14 @@
 
 #include <doctest/doctest.h>
 
-#include <parallel/ops/activation.hpp>
-#include <parallel/ops/cross_entropy.hpp>
 #include <parallel/ops/kokkos.hpp>
-#include <parallel/ops/norm.hpp>
+#include <parallel/ops/loss/cross_entropy.hpp>
+#include <parallel/ops/norm/norm.hpp>
+#include <parallel/ops/pointwise/activation.hpp>
 #include <parallel/ops/reference.hpp>
 
-#include "support/device_laws.hpp"
-#include "support/kokkos.hpp"
+#include "support/devices/kokkos.hpp"
+#include "support/laws/device_laws.hpp"
 
 namespace kokkos_operations_test {
 

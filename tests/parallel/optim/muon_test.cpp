@@ -18,7 +18,7 @@
 #include <parallel/optim/muon.hpp>
 #include <parallel/train/stepper.hpp>
 #include <support/given_gradients.hpp>
-#include <support/golden_tensor.hpp>
+#include <support/golden/golden_tensor.hpp>
 
 namespace muon_test {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include <parallel/checkpoint/local_pointer.hpp>
-#include <parallel/checkpoint/node_map.hpp>
+#include <parallel/checkpoint/local/local_pointer.hpp>
+#include <parallel/checkpoint/local/node_map.hpp>
 
 #include "checkpoints.hpp"
 #include "files.hpp"

@@ -13,7 +13,7 @@
 #include <parallel/checkpoint/promote_local.hpp>
 
 #include "parallel/support/files.hpp"
-#include "support/ring_run.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace test {
 

@@ -13,7 +13,7 @@
 #include <parallel/comm/coloring.hpp>
 #include <parallel/train/attempt.hpp>
 
-#include "support/ring_run.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace attempt_test {
 

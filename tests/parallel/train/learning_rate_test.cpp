@@ -1,5 +1,5 @@
-// The schedules at times whose factors are known; tests/mpt/config/scheduler_test.cpp compares them
-// with Composer's.
+// The schedules at times whose factors are known; tests/mpt/config/run/scheduler_test.cpp compares
+// them with Composer's.
 #include <doctest/doctest.h>
 
 #include <parallel/train/learning_rate.hpp>

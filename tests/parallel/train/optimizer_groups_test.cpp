@@ -8,7 +8,7 @@
 
 #include <parallel/comm/single.hpp>
 
-#include "support/ring_run.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace optimizer_groups_test {
 

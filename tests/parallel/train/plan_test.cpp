@@ -13,7 +13,7 @@
 #include <parallel/train/plan.hpp>
 #include <parallel/train/stepper.hpp>
 
-#include "support/ring_model.hpp"
+#include "support/ring/ring_model.hpp"
 
 namespace plan_test {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "parallel/support/files.hpp"
-#include "support/ring_run.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace stepper_test {
 

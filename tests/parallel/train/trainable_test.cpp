@@ -6,7 +6,7 @@
 #include <parallel/ops/host.hpp>
 #include <parallel/ops/meta.hpp>
 
-#include "support/ring_model.hpp"
+#include "support/ring/ring_model.hpp"
 
 namespace train = parallel::train;
 

@@ -7,7 +7,7 @@
 #include <parallel/train/training_run.hpp>
 
 #include "parallel/support/files.hpp"
-#include "support/ring_session.hpp"
+#include "support/ring/ring_session.hpp"
 
 namespace training_run_test {
 namespace {

@@ -11,7 +11,7 @@
 #include <mpt/config/train.hpp>
 #include <mpt/data/token_dataset.hpp>
 #include <mpt/train/data/example_set.hpp>
-#include <parallel/checkpoint/hash.hpp>
+#include <parallel/checkpoint/format/hash.hpp>
 
 namespace mpt {
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include <mpt/config/loader.hpp>
+#include <mpt/config/data/loader.hpp>
 
 namespace mpt {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include <mpt/config/callbacks.hpp>
+#include <mpt/config/run/callbacks.hpp>
 #include <mpt/train/data/run_data.hpp>
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/train/report/run_summary.hpp>

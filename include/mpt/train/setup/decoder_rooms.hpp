@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <mpt/callbacks/generate_callback.hpp>
-#include <mpt/config/icl_task.hpp>
+#include <mpt/config/data/icl_task.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/generate/text_model.hpp>
 

@@ -17,8 +17,8 @@
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/buffer.hpp>
-#include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace mpt {
 

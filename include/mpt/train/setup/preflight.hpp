@@ -9,8 +9,8 @@
 
 #include <mpt/train/setup/matmul_rate.hpp>
 #include <parallel/comm/any_communicator.hpp>
-#include <parallel/comm/network_check.hpp>
-#include <parallel/comm/network_ring.hpp>
+#include <parallel/comm/network/network_check.hpp>
+#include <parallel/comm/network/network_ring.hpp>
 
 namespace mpt {
 

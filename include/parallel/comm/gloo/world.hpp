@@ -344,7 +344,7 @@ class world final : public parallel::detail::abortable {
   }
 
   // The time that a rank waits for the others to receive its last notice. A program waits longer in
-  // a rank that has only received another rank's failure (apps/support/launch_gloo.cpp).
+  // a rank that has only received another rank's failure (src/launch/launch_gloo.cpp).
   static constexpr std::chrono::seconds farewell_time{2};
   // A rank that cannot connect fails this much earlier than the ranks that wait for its connection.
   static constexpr std::chrono::milliseconds connection_lead_time = std::chrono::seconds(10);

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include <parallel/comm/flight_recorder.hpp>
+#include <parallel/comm/flight/flight_recorder.hpp>
 #include <parallel/core/shared_deadline.hpp>
 
 namespace parallel::nccl {

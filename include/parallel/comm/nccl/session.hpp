@@ -30,7 +30,7 @@
 #include <vector>
 
 #include <parallel/comm/aborted.hpp>
-#include <parallel/comm/flight_recorder.hpp>
+#include <parallel/comm/flight/flight_recorder.hpp>
 #include <parallel/comm/nccl/error.hpp>
 #include <parallel/comm/nccl/gate.hpp>
 #include <parallel/comm/nccl/member.hpp>

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/comm/flight_recorder.hpp>
+#include <parallel/comm/flight/flight_recorder.hpp>
 #include <parallel/comm/operation.hpp>
 #include <parallel/comm/request.hpp>
 #include <parallel/comm/signature.hpp>

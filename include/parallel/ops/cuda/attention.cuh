@@ -9,14 +9,14 @@
 // bf16 before it is merged.
 #pragma once
 
-#include <parallel/ops/cuda/attention_passes.hpp>
-#include <parallel/ops/cuda/attention_path.hpp>
-#include <parallel/ops/cuda/fused_attention.hpp>
-#include <parallel/ops/cuda/kernels/attention_parts.hpp>
-#include <parallel/ops/cuda/kernels/rows_of_heads.hpp>
+#include <parallel/ops/attention/extend_attention.hpp>
+#include <parallel/ops/cuda/attention/attention_passes.hpp>
+#include <parallel/ops/cuda/attention/attention_path.hpp>
+#include <parallel/ops/cuda/attention/fused_attention.hpp>
+#include <parallel/ops/cuda/kernels/attention/attention_parts.hpp>
+#include <parallel/ops/cuda/kernels/attention/rows_of_heads.hpp>
 #include <parallel/ops/cuda/run.cuh>
 #include <parallel/ops/cuda/scratch.hpp>
-#include <parallel/ops/extend_attention.hpp>
 
 namespace parallel::cuda {
 

@@ -1,5 +1,5 @@
 // Defines the function that ops/cuda.hpp declares, for the files that instantiate it
-// (apps/kernels): each operation has an `enqueue(stream, arguments)`.
+// (src/kernels): each operation has an `enqueue(stream, arguments)`.
 #pragma once
 
 #include <parallel/ops/cuda.hpp>

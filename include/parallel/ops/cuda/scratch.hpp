@@ -12,17 +12,17 @@
 #include <type_traits>
 
 #include <parallel/ops/affine.hpp>
-#include <parallel/ops/bias.hpp>
-#include <parallel/ops/cuda/attention_path.hpp>
-#include <parallel/ops/cuda/document_tables.hpp>
+#include <parallel/ops/attention/extend_attention.hpp>
+#include <parallel/ops/cuda/attention/attention_path.hpp>
+#include <parallel/ops/cuda/attention/document_tables.hpp>
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
 #include <parallel/ops/cuda/kernels/exact_squared_norm.hpp>
-#include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
+#include <parallel/ops/cuda/kernels/norm/norm_weight_gradient.hpp>
 #include <parallel/ops/cuda/kernels/reduce.hpp>
-#include <parallel/ops/cuda/matmul_shape.hpp>
-#include <parallel/ops/extend_attention.hpp>
-#include <parallel/ops/norm.hpp>
+#include <parallel/ops/cuda/matmul/matmul_shape.hpp>
+#include <parallel/ops/norm/norm.hpp>
 #include <parallel/ops/operation.hpp>
+#include <parallel/ops/pointwise/bias.hpp>
 
 namespace parallel::cuda {
 

@@ -7,8 +7,8 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/cuda/stream.hpp>
+#include <parallel/ops/attention/heads_view.hpp>
 #include <parallel/ops/cuda/scratch.hpp>
-#include <parallel/ops/heads_view.hpp>
 
 namespace parallel::cuda {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
-#include <parallel/ops/cuda/attention_tuning.hpp>
-#include <parallel/ops/cuda/matmul_tuning.hpp>
+#include <parallel/ops/cuda/attention/attention_tuning.hpp>
+#include <parallel/ops/cuda/matmul/matmul_tuning.hpp>
 
 namespace parallel::cuda {
 

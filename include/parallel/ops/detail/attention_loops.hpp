@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include <parallel/ops/attention_options.hpp>
+#include <parallel/ops/attention/attention_options.hpp>
 
 namespace parallel::ops::detail {
 

@@ -11,7 +11,7 @@
 #pragma once
 
 #include <parallel/device/host/stream.hpp>
-#include <parallel/ops/extend_attention.hpp>
+#include <parallel/ops/attention/extend_attention.hpp>
 #include <parallel/ops/host/detail/attention_backward.hpp>
 #include <parallel/ops/host/detail/attention_forward.hpp>
 #include <parallel/ops/host/detail/scratch.hpp>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <parallel/core/reduction.hpp>
-#include <parallel/ops/clip.hpp>
+#include <parallel/ops/pointwise/clip.hpp>
 #include <parallel/ops/rows.hpp>
 #include <parallel/train/clipping.hpp>
 #include <parallel/train/results/tensor_list.hpp>

@@ -12,7 +12,7 @@
 #include <parallel/core/exact_sum.hpp>
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
-#include <parallel/ops/step_results.hpp>
+#include <parallel/ops/update/step_results.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/results/gradient_norm.hpp>
 #include <parallel/train/results/statistics_sum.hpp>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <parallel/core/reduction.hpp>
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/reduce.hpp>
 #include <parallel/train/results/tensor_list.hpp>
 #include <parallel/zero/partitioned_unit.hpp>

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/ops/elementwise.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/train/setup/stages.hpp>
 #include <parallel/train/step/lower_step.hpp>
 #include <parallel/train/step/one_queue.hpp>

@@ -15,7 +15,7 @@
 #include <parallel/device/cuda/issuing_stream.hpp>
 #include <parallel/device/transfer.hpp>
 
-#include "support/fake_cuda.hpp"
+#include "support/devices/fake_cuda.hpp"
 
 namespace fake_device_test {
 

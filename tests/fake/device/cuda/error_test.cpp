@@ -3,7 +3,7 @@
 
 #include <parallel/device/cuda/error.hpp>
 
-#include "support/fake_cuda.hpp"
+#include "support/devices/fake_cuda.hpp"
 
 TEST_CASE("cuda::check: the error for missing GPU code says how to build") {
   CHECK_NOTHROW(parallel::cuda::check(cudaSuccess, "add"));

@@ -8,7 +8,7 @@
 #include <parallel/device/cuda/stream.hpp>
 #include <parallel/device/host/stream.hpp>
 
-#include "support/fake_cuda.hpp"
+#include "support/devices/fake_cuda.hpp"
 
 namespace graph_cache_test {
 

@@ -8,7 +8,7 @@
 #include <parallel/device/as_graph.hpp>
 #include <parallel/device/cuda/stream.hpp>
 
-#include "support/fake_cuda.hpp"
+#include "support/devices/fake_cuda.hpp"
 
 namespace timeline_test {
 

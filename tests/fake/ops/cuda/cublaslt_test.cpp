@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <parallel/device/as_graph.hpp>
-#include <parallel/ops/cuda/cublaslt.hpp>
+#include <parallel/ops/cuda/matmul/cublaslt.hpp>
 
-#include "support/fake_cublaslt.hpp"
+#include "support/devices/fake_cublaslt.hpp"
 
 namespace cublaslt_test {
 

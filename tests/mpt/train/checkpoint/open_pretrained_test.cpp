@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/hf.hpp>
+#include <mpt/config/model/hf.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/shapes.hpp>
 #include <mpt/train/checkpoint/open_pretrained.hpp>
@@ -18,7 +18,7 @@
 
 #include "mpt/train/load_and_save.hpp"
 #include "mpt/train/tiny_run.hpp"
-#include "support/golden.hpp"
+#include "support/golden/golden.hpp"
 
 namespace open_pretrained_test {
 namespace {

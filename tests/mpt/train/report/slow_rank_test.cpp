@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <mpt/train/report/slow_rank.hpp>
-#include <parallel/comm/flight_recorder.hpp>
+#include <parallel/comm/flight/flight_recorder.hpp>
 #include <parallel/comm/recorded.hpp>
 #include <parallel/comm/threads/run.hpp>
 

@@ -9,7 +9,7 @@
 #include <parallel/comm/cuda/combine.hpp>
 #include <parallel/comm/detail/combine.hpp>
 
-#include "support/host_block.hpp"
+#include "support/devices/host_block.hpp"
 
 namespace combine_kernel_test {
 

@@ -5,8 +5,8 @@
 
 #include <parallel/comm/threads/run.hpp>
 
-#include "support/device_exchanges.hpp"
-#include "support/guarded_device.hpp"
+#include "support/devices/device_exchanges.hpp"
+#include "support/devices/guarded_device.hpp"
 
 namespace exchange_mover_test {
 

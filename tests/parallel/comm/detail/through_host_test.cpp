@@ -8,7 +8,7 @@
 #include <parallel/comm/detail/through_host.hpp>
 #include <parallel/comm/threads/run.hpp>
 
-#include "support/guarded_device.hpp"
+#include "support/devices/guarded_device.hpp"
 
 namespace through_host_test {
 

@@ -7,7 +7,7 @@
 
 #include <parallel/device/cuda/block.hpp>
 
-#include "support/host_block.hpp"
+#include "support/devices/host_block.hpp"
 
 namespace cuda_block_test {
 

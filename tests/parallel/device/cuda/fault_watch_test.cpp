@@ -13,7 +13,7 @@
 
 #include <parallel/device/cuda/fault_watch.hpp>
 
-#include "support/fake_nvml.hpp"
+#include "support/devices/fake_nvml.hpp"
 
 namespace fault_watch_test {
 

@@ -5,7 +5,7 @@
 
 #include <parallel/device/cuda/gpu_faults.hpp>
 
-#include "support/fake_nvml.hpp"
+#include "support/devices/fake_nvml.hpp"
 
 namespace gpu_faults_test {
 

@@ -6,7 +6,7 @@
 
 #include <parallel/device/cuda/gpu_meter.hpp>
 
-#include "support/fake_nvml.hpp"
+#include "support/devices/fake_nvml.hpp"
 
 namespace gpu_meter_test {
 

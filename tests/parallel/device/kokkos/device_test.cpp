@@ -11,7 +11,7 @@
 #include <parallel/device/kokkos/device.hpp>
 #include <parallel/ops/kokkos.hpp>
 
-#include "support/kokkos.hpp"
+#include "support/devices/kokkos.hpp"
 
 namespace kokkos_device_test {
 

@@ -8,7 +8,7 @@
 
 #include <parallel/ops/cuda/elements.hpp>
 
-#include "support/host_block.hpp"
+#include "support/devices/host_block.hpp"
 
 namespace cuda_elements_test {
 

@@ -5,7 +5,7 @@
 
 #include <parallel/ops/cuda/row_groups.hpp>
 
-#include "support/host_block.hpp"
+#include "support/devices/host_block.hpp"
 
 namespace row_groups_test {
 

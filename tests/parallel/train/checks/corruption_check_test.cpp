@@ -16,9 +16,9 @@
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/train/checks/corruption_check.hpp>
-#include <support/flipping_device.hpp>
+#include <support/devices/flipping_device.hpp>
 #include <support/given_gradients.hpp>
-#include <support/ring_matrix.hpp>
+#include <support/ring/ring_matrix.hpp>
 
 namespace corruption_check_test {
 

@@ -17,8 +17,8 @@
 #include <parallel/layer/feed_forward.hpp>
 #include <parallel/layer/norm.hpp>
 #include <parallel/layer/sequential.hpp>
-#include <parallel/ops/cross_entropy.hpp>
 #include <parallel/ops/host.hpp>
+#include <parallel/ops/loss/cross_entropy.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/tensor/layers.hpp>
 #include <parallel/tensor/slices.hpp>

@@ -9,7 +9,7 @@
 
 #include <parallel/train/checks/step_agreement.hpp>
 
-#include "support/ring_run.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace step_agreement_test {
 

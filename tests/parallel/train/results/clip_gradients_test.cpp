@@ -15,7 +15,7 @@
 #include <parallel/ops/host.hpp>
 #include <parallel/train/stepper.hpp>
 #include <support/given_gradients.hpp>
-#include <support/golden_tensor.hpp>
+#include <support/golden/golden_tensor.hpp>
 
 namespace clip_gradients_test {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "support/ring_run.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace tensor_squares_test {
 

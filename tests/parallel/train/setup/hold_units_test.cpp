@@ -8,7 +8,7 @@
 #include <parallel/train/setup/hold_units.hpp>
 #include <parallel/train/stepper.hpp>
 
-#include "support/ring_run.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace hold_units_test {
 

@@ -13,7 +13,7 @@
 
 #include <parallel/train/setup/placed_units.hpp>
 
-#include "support/ring_model.hpp"
+#include "support/ring/ring_model.hpp"
 
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/device/host/device.hpp>

@@ -9,7 +9,7 @@
 #include <parallel/ops/host.hpp>
 #include <parallel/train/setup/stage.hpp>
 
-#include "support/ring_model.hpp"
+#include "support/ring/ring_model.hpp"
 
 namespace stage_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "support/ring_run.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace stages_test {
 

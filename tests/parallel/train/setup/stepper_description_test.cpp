@@ -10,7 +10,7 @@
 #include <parallel/train/setup/stepper_description.hpp>
 
 #include "parallel/support/files.hpp"
-#include "support/ring_run.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace stepper_description_test {
 

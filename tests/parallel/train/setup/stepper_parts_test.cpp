@@ -8,7 +8,7 @@
 #include <parallel/ops/meta.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 
-#include "support/ring_model.hpp"
+#include "support/ring/ring_model.hpp"
 
 namespace train = parallel::train;
 

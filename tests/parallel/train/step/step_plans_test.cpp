@@ -7,7 +7,7 @@
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/train/step/show_step.hpp>
 
-#include "support/ring_run.hpp"
+#include "support/ring/ring_run.hpp"
 
 namespace step_plans_test {
 

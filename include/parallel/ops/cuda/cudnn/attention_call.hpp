@@ -6,9 +6,9 @@
 #include <limits>
 
 #include <parallel/core/dtype.hpp>
-#include <parallel/ops/attention_options.hpp>
-#include <parallel/ops/cuda/attention_path.hpp>
-#include <parallel/ops/cuda/attention_tuning.hpp>
+#include <parallel/ops/attention/attention_options.hpp>
+#include <parallel/ops/cuda/attention/attention_path.hpp>
+#include <parallel/ops/cuda/attention/attention_tuning.hpp>
 
 namespace parallel::cuda::cudnn {
 

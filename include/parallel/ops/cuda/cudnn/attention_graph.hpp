@@ -30,7 +30,7 @@
 #include <map>
 #include <optional>
 
-#include <parallel/ops/cuda/attention_tuning.hpp>
+#include <parallel/ops/cuda/attention/attention_tuning.hpp>
 #include <parallel/ops/cuda/cudnn/graph.hpp>
 
 namespace parallel::cuda::cudnn {

@@ -16,10 +16,10 @@
 #include <optional>
 #include <vector>
 
-#include <parallel/ops/attention_options.hpp>
+#include <parallel/ops/attention/attention_options.hpp>
+#include <parallel/ops/cuda/attention/document_tables.hpp>
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
 #include <parallel/ops/cuda/cudnn/plan.hpp>
-#include <parallel/ops/cuda/document_tables.hpp>
 #include <parallel/ops/cuda/scratch.hpp>
 
 namespace parallel::cuda::cudnn {

@@ -23,15 +23,15 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/ops/cuda/candidate_selector.hpp>
+#include <parallel/ops/cuda/attention/fused_attention.hpp>
 #include <parallel/ops/cuda/cudnn/attention_call.hpp>
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
 #include <parallel/ops/cuda/cudnn/document_sequences.hpp>
 #include <parallel/ops/cuda/cudnn/plan.hpp>
-#include <parallel/ops/cuda/fastest.hpp>
-#include <parallel/ops/cuda/fused_attention.hpp>
 #include <parallel/ops/cuda/scratch.hpp>
 #include <parallel/ops/cuda/scratch_pieces.hpp>
+#include <parallel/ops/cuda/tuning/candidate_selector.hpp>
+#include <parallel/ops/cuda/tuning/fastest.hpp>
 
 namespace parallel::cuda::cudnn {
 

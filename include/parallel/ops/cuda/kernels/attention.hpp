@@ -9,8 +9,8 @@
 #include <cmath>
 #include <limits>
 
-#include <parallel/ops/cuda/kernels/attention_terms.hpp>
-#include <parallel/ops/cuda/kernels/attention_tile.hpp>
+#include <parallel/ops/cuda/kernels/attention/attention_terms.hpp>
+#include <parallel/ops/cuda/kernels/attention/attention_tile.hpp>
 
 namespace parallel::cuda::kernels {
 

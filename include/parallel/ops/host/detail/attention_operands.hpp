@@ -13,7 +13,7 @@
 #include <utility>
 
 #include <parallel/core/dtype.hpp>
-#include <parallel/ops/heads_view.hpp>
+#include <parallel/ops/attention/heads_view.hpp>
 #include <parallel/ops/host/detail/scratch.hpp>
 #include <parallel/ops/host/detail/tile_amx.hpp>
 #include <parallel/ops/host/detail/transpose.hpp>

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include <parallel/ops/attention.hpp>
-#include <parallel/ops/cuda/attention_path.hpp>
+#include <parallel/ops/cuda/attention/attention_path.hpp>
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
-#include <parallel/ops/cuda/kernels/attention_parts.hpp>
+#include <parallel/ops/cuda/kernels/attention/attention_parts.hpp>
 #include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/attention_by_parts.hpp"
 #include "parallel/ops/attention_problem.hpp"
-#include "support/graph_meaning.hpp"
-#include "support/host_block.hpp"
+#include "support/devices/graph_meaning.hpp"
+#include "support/devices/host_block.hpp"
 
 namespace cudnn_attention_meaning_test {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <parallel/core/philox.hpp>
-#include <parallel/ops/cuda/attention_path.hpp>
+#include <parallel/ops/cuda/attention/attention_path.hpp>
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
 #include <parallel/ops/cuda/cudnn/plan.hpp>
 

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include <parallel/ops/attention.hpp>
-#include <parallel/ops/cuda/attention_passes.hpp>
+#include <parallel/ops/cuda/attention/attention_passes.hpp>
 #include <parallel/ops/cuda/scratch.hpp>
 #include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/attention_by_parts.hpp"
 #include "parallel/ops/attention_problem.hpp"
-#include "support/host_block.hpp"
+#include "support/devices/host_block.hpp"
 
 namespace parallel::testing {
 

@@ -10,7 +10,7 @@
 #include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/support.hpp"
-#include "support/guarded.hpp"
+#include "support/devices/guarded.hpp"
 
 namespace cuda_embedding_test {
 

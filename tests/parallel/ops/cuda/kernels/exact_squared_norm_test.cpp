@@ -9,7 +9,7 @@
 
 #include <parallel/ops/cuda/kernels/exact_squared_norm.hpp>
 
-#include "support/host_block.hpp"
+#include "support/devices/host_block.hpp"
 #include "support/row_data.hpp"
 
 namespace cuda_exact_squared_norm_test {

@@ -12,7 +12,7 @@
 #include <parallel/ops/matmul.hpp>
 #include <parallel/ops/reference.hpp>
 
-#include "support/host_block.hpp"
+#include "support/devices/host_block.hpp"
 
 namespace cuda_matmul_test {
 

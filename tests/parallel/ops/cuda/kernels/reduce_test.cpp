@@ -8,7 +8,7 @@
 #include <parallel/ops/cuda/kernels/reduce.hpp>
 #include <parallel/ops/reference.hpp>
 
-#include "support/host_block.hpp"
+#include "support/devices/host_block.hpp"
 #include "support/row_data.hpp"
 
 namespace cuda_reduce_test {

@@ -7,7 +7,7 @@
 #include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/support.hpp"
-#include "support/guarded.hpp"
+#include "support/devices/guarded.hpp"
 
 namespace cuda_rows_test {
 

@@ -11,7 +11,7 @@
 #include <typeinfo>
 
 #include "fake_cuda/runtime.hpp"
-#include "support/host_block.hpp"
+#include "support/devices/host_block.hpp"
 
 namespace parallel::cuda::detail {
 

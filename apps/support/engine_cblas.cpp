@@ -1,7 +1,0 @@
-#include <parallel/ops/host/cblas.hpp>
-
-#include "support/engine.hpp"
-
-apps::engine apps::library_product() {
-  return {std::make_unique<parallel::host::cblas_engine>(), "BLAS"};
-}

@@ -1,3 +1,0 @@
-#include "support/engine.hpp"
-
-apps::engine apps::library_product() { return own_product(); }

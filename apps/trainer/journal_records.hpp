@@ -1,0 +1,76 @@
+// Writes the start and the end of a training program into the journal of its run.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <mpt/config/train.hpp>
+#include <mpt/console/format.hpp>
+#include <mpt/log/run_journal.hpp>
+#include <mpt/train/report/run_summary.hpp>
+#include <mpt/train/setup/plan_json.hpp>
+#include <mpt/train/setup/run_plan.hpp>
+#include <nlohmann/json.hpp>
+#include <parallel/core/failures.hpp>
+
+#include <process/process.hpp>
+
+namespace apps {
+
+/// Appends a record to the journal of a run. A full disk is an error, as it is for metrics.
+inline void append_record(mpt::train_config const& config, std::string_view kind,
+                          nlohmann::ordered_json record) {
+  mpt::run_journal journal(config.checkpoint.save_folder);
+  journal.add(kind, std::move(record));
+  if (journal.lost() > 0)
+    parallel::fail<parallel::storage_error>(config.checkpoint.save_folder, ": the journal ",
+                                            mpt::journal_name,
+                                            " cannot be written, as on a full disk");
+}
+
+/// Writes the start of a program that trains as planned on `ranks` ranks of `nodes` machines, each
+/// with the device `device_name`.
+inline void write_start(mpt::train_config const& config, mpt::run_plan const& plan, int ranks,
+                        int nodes, std::string_view device_name) {
+  auto const& m = config.model;
+  auto const& metrics = config.logging.metrics_file;
+  nlohmann::ordered_json notes(config.report.notes);
+  auto configuration = nlohmann::ordered_json::object();
+  for (auto const& key : config.logging.loggers.settings) configuration[key.name] = key.text;
+  append_record(
+      config, "start",
+      {{"program", config.train_loader.finetuning ? "finetune" : "pretrain"},
+       {"program_seconds", program_seconds()},
+       {"run_name", config.run_name},
+       {"model", fmt::format("{}, {} parameters, {} layers × {}, {}", m.family,
+                             mpt::console::count(static_cast<double>(parameter_count(m))),
+                             m.n_layers, m.d_model, positions_name(m))},
+       {"precision", config.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16"},
+       {"ranks", ranks},
+       {"nodes", nodes},
+       {"device", device_name},
+       {"layout", fmt::format("{}, {} microbatches of {}", describe_layout(config, plan.layout),
+                              plan.split.accumulation, plan.split.microbatch)},
+       {"metrics_file", metrics.empty() ? "" : std::filesystem::absolute(metrics).string()},
+       {"memory_plan", mpt::json_of(plan.memory)},
+       {"notes", std::move(notes)},
+       {"configuration", std::move(configuration)}});
+}
+
+/// Writes the end of a program that was not killed.
+inline void write_end(mpt::train_config const& config, mpt::run_summary const& s) {
+  append_record(config, "end",
+                {{"batches", s.batches},
+                 {"batches_here", s.batches_here},
+                 {"stopped", s.stop_asked},
+                 {"training_seconds", s.seconds},
+                 {"data_wait_share", s.data_wait_share},
+                 {"evaluation_seconds", s.evaluation_seconds},
+                 {"saving_seconds", s.saves.held_up_seconds + s.local_saves.held_up_seconds},
+                 {"wall_clock_seconds", program_seconds()}});
+}
+
+}  // namespace apps

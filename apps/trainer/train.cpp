@@ -1,0 +1,519 @@
+// The training program: plans a run, then trains it on all ranks (train.hpp).
+#include <trainer/train.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <mpt/config/read_train.hpp>
+#include <mpt/config/written_keys.hpp>
+#include <mpt/console/say.hpp>
+#include <mpt/trackers/open_trackers.hpp>
+#include <mpt/train/report/metrics.hpp>
+#include <mpt/train/report/run_row.hpp>
+#include <mpt/train/run_parts.hpp>
+#include <mpt/train/run_training.hpp>
+#include <mpt/train/setup/available_per_rank.hpp>
+#include <mpt/train/setup/fitting_settings.hpp>
+#include <mpt/train/setup/idle_ranks.hpp>
+#include <mpt/train/setup/plan_json.hpp>
+#include <mpt/train/setup/preflight.hpp>
+#include <mpt/train/setup/run_plan.hpp>
+#include <mpt/train/setup/step_plans.hpp>
+#include <parallel/comm/texts.hpp>
+#include <parallel/core/file.hpp>
+#include <parallel/device/transfer.hpp>
+#include <parallel/train/step/show_step.hpp>
+
+#include <cli/app.hpp>
+#include <cli/results_file.hpp>
+#include <devices/engine.hpp>
+#include <inputs/hub_names.hpp>
+#include <inputs/remote_sets.hpp>
+#include <inputs/run_inputs.hpp>
+#include <inputs/tracking_client.hpp>
+#include <launch/launch.hpp>
+#include <launch/launch_environment.hpp>
+#include <launch/launcher.hpp>
+#include <process/exit_code.hpp>
+#include <process/process.hpp>
+#include <process/stop_signal.hpp>
+#include <trainer/claimed_folder.hpp>
+#include <trainer/journal_records.hpp>
+#include <trainer/same_start.hpp>
+#include <trainer/summary_file.hpp>
+#include "exchanges.hpp"
+#include "training_devices.hpp"
+
+namespace {
+
+/// Whether this machine has a core, or a GPU, for each of `ranks` ranks, or a launcher started
+/// them.
+template <class Device>
+bool fits_this_machine(int ranks) {
+  if (apps::processes_started()) return true;
+  auto const slots = parallel::host_reaches<Device> ? apps::available_cores().size()
+                                                    : static_cast<std::size_t>(apps::gpus());
+  return static_cast<std::size_t>(ranks) <= slots;
+}
+
+/// The bytes of device memory that each rank may use: its share of the machine's memory, or of a
+/// GPU's. Collective.
+template <class Device>
+std::size_t memory_per_rank(Device const& device, parallel::any_communicator& comm) {
+  int sharing = apps::ranks_on_this_machine(comm.size());
+  if constexpr (!parallel::host_reaches<Device>) sharing = mpt::ranks_on_device(device, comm);
+  return mpt::available_per_rank(device.available_bytes(), sharing, comm);
+}
+
+/// The bytes of host memory that each rank may use beside a GPU's; std::nullopt if the device is
+/// the host. Collective.
+template <class Device>
+std::optional<std::size_t> host_memory_per_rank(Device const& /*device*/,
+                                                parallel::any_communicator& comm) {
+  if (parallel::host_reaches<Device>) return std::nullopt;
+  return memory_per_rank(parallel::host::device(), comm);
+}
+
+/// The configuration without the settings that the device does not support: only a device with
+/// separate memory offloads, and only a GPU has graphs.
+template <class Device>
+mpt::train_config supported_config(Device const&, mpt::train_config config, bool is_primary) {
+  if (!parallel::host_reaches<Device>) return config;
+  auto const disable = [&](bool& setting, char const* name) {
+    if (std::exchange(setting, false) && is_primary)
+      mpt::console::say("note: {} has no effect: the device is the CPU\n", name);
+  };
+  disable(config.offload_optimizer, "offload_optimizer");
+  disable(config.cuda_graphs, "cuda_graphs");
+  return config;
+}
+
+/// Whether the number of batches of a run depends on its data.
+bool needs_data_for_duration(mpt::train_config const& config) {
+  return config.max_duration.unit == mpt::time_unit::epoch;
+}
+
+/// Whether the packing of a run's examples depends on its data.
+bool needs_data_for_packing(mpt::train_config const& config) {
+  auto const& data = config.train_loader.finetuning;
+  return data && data->packing && !data->packing->ratio;
+}
+
+/// The bytes that one rank of a plan may use: what the configuration says, or else, if this machine
+/// can run so many ranks, its share of the machine's memory or the memory of a GPU; 0: not known.
+template <class Device>
+std::size_t planned_memory(mpt::train_config const& config, Device const& device, int ranks) {
+  if (config.device_memory) return *config.device_memory;
+  if (!fits_this_machine<Device>(ranks)) return 0;
+  int const sharing = parallel::host_reaches<Device> ? apps::ranks_on_this_machine(ranks) : 1;
+  return device.available_bytes() / static_cast<std::size_t>(sharing);
+}
+
+mpt::run_plan plan_of(mpt::train_config const& config, int ranks, std::size_t available) {
+  // a device whose size is given has memory of its own, and the host's is not known
+  auto const host_memory = config.device_memory ? std::optional<std::size_t>(0) : std::nullopt;
+  return config.precision == mpt::precision_kind::fp32
+             ? mpt::plan_run<float>(config, ranks, available, host_memory)
+             : mpt::plan_run<parallel::bf16>(config, ranks, available, host_memory);
+}
+
+/// The plan of a run's step, by pipeline rank. `one_queue`: whether its devices have one queue.
+std::vector<parallel::train::step_plan> plans_of_step(mpt::train_config const& config,
+                                                      mpt::run_plan const& plan, bool one_queue) {
+  return config.precision == mpt::precision_kind::fp32
+             ? mpt::step_plans_of<float>(config, plan, one_queue)
+             : mpt::step_plans_of<parallel::bf16>(config, plan, one_queue);
+}
+
+/// What becomes of a plan with additional settings, of which `changed` makes a configuration.
+nlohmann::ordered_json try_settings(
+    mpt::settings const& settings, int ranks, std::size_t available,
+    std::function<mpt::train_config(mpt::settings const&)> const& changed) {
+  nlohmann::ordered_json out{{"settings", settings}, {"fits", false}};
+  try {
+    auto const config = changed(settings);
+    auto const plan = plan_of(config, static_cast<int>(config.ranks.value_or(ranks)), available);
+    out["fits"] = fits(plan);
+    out["total_bytes"] = plan.memory.total();
+  } catch (parallel::error const& problem) {  // an impossible layout
+    out["reason"] = problem.what();
+  }
+  return out;
+}
+
+/// Prints the plan of a run, which may be meant for other machines. Throws when it does not fit,
+/// naming settings that would fit. `one_queue`: whether the devices have one queue. `changed`:
+/// returns the configuration with additional settings.
+void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, int ranks,
+                std::size_t available, bool one_queue, apps::results_file const& json,
+                std::function<mpt::train_config(mpt::settings const&)> const& changed) {
+  auto const plan = plan_of(config, ranks, available);
+  std::int64_t batches = 0;
+  try {
+    batches = total_batches(clock_of(config));
+  } catch (parallel::error const&) {  // epochs need the data
+    batches =
+        total_batches(clock_of(config, parts.data->batches(config, 0, 1)->batches_per_epoch()));
+  }
+  auto document = json_of_plan(config, plan, ranks, batches);
+  auto& candidates = document["candidates"] = nlohmann::ordered_json::array();
+  std::string fitting;
+  if (!fits(plan))
+    fitting = mpt::settings_that_fit(
+        memory_saving_settings(config, ranks), [&](mpt::settings const& settings) {
+          candidates.push_back(try_settings(settings, ranks, available, changed));
+          return candidates.back().at("fits").get<bool>();
+        });
+  std::vector<parallel::train::step_plan> step;
+  if (config.print_plan) step = plans_of_step(config, plan, one_queue);
+  if (config.print_plan) document["step"] = mpt::json_of_step(step);
+  json.write(document);
+  auto const bytes = [](std::size_t n) { return mpt::console::bytes(static_cast<double>(n)); };
+  if (!json.is_printed_alone()) {
+    fmt::print("{}", describe_plan(config, plan, ranks, batches));
+    for (auto const& note : notes_on_idle_ranks(config, plan)) fmt::print("note: {}\n", note);
+    if (config.print_plan) fmt::print("{}", mpt::describe_step(step));
+    if (available == 0)
+      fmt::print(
+          "whether it fits is not known: say what a rank may use, as in device_memory=80GB\n");
+    else if (fits(plan))
+      fmt::print("fits: {} of {} per rank\n", bytes(plan.memory.total()), bytes(available));
+  }
+  if (fits(plan)) return;
+  parallel::fail("does not fit: ", bytes(plan.memory.total()), " per rank, of ", bytes(available),
+                 "; ",
+                 fitting.empty() ? "no ZeRO stage, recomputation or number of ranks makes it fit: "
+                                   "use a smaller model or max_seq_len, or parallelism.tensor"
+                                 : "set " + fitting);
+}
+
+/// HYBRID_SHARD's machines must be alike, since the layout follows from their ranks. Collective.
+void check_machines(mpt::train_config const& config, parallel::any_communicator& comm) {
+  if (!config.parallelism.shard_within_node) return;
+  parallel::host::stream exchanges;
+  auto const local_count = std::to_string(apps::ranks_on_this_machine(comm.size()));
+  for (auto const& count : parallel::gather_texts(comm, exchanges, local_count))
+    if (count != local_count)
+      throw apps::refusal(
+          "HYBRID_SHARD: machines have different numbers of ranks; start the same number on each, "
+          "or set "
+          "fsdp_config.data_parallel_shard_degree");
+}
+
+/// Measures and prints the rates of network and devices, for both communicators if the steps use a
+/// separate one, and returns those of the one that steps use. Refuses a network that changes what
+/// is sent. Collective.
+template <class T, class Device, class Exchanges>
+parallel::network_measurements check_network(parallel::any_communicator& comm, Exchanges& exchanges,
+                                             Device& device) {
+  auto const check = [&](auto& communicator, std::string_view prefix,
+                         std::string const& interface) {
+    auto const found =
+        mpt::preflight<T>(device, comm, communicator, parallel::machine_name(), interface);
+    if (comm.rank() == 0)
+      for (auto const& line : mpt::describe(found)) mpt::console::say("{}{}\n", prefix, line);
+    apps::on_every_rank([&] {
+      parallel::require(found.wrong_elements == 0, "preflight: ", prefix, found.wrong_elements,
+                        " numbers arrived changed; repair the network first");
+    });
+    return found;
+  };
+  // the interface that `launch` has chosen, if it has: the ranks' connections use no other
+  char const* const interface = std::getenv(apps::launch_environment::interface);
+  auto found = check(comm, "", interface == nullptr ? "" : interface);
+  if constexpr (!std::is_same_v<Exchanges, parallel::any_communicator>)
+    found = check(exchanges, "over NCCL: ", "");
+  return found;
+}
+
+/// The number of machines of the ranks. Collective.
+int machines(parallel::any_communicator& comm) {
+  parallel::host::stream exchanges;
+  auto const names = parallel::gather_texts(comm, exchanges, parallel::machine_name());
+  return static_cast<int>(std::set(names.begin(), names.end()).size());
+}
+
+/// Prints how to resume a run that a signal has stopped.
+void say_how_to_resume(mpt::train_config const& config, mpt::run_summary const& summary) {
+  if (summary.stop_asked && !config.checkpoint.save_folder.empty())
+    mpt::console::say(
+        "stopped by a signal after batch {}; {}\n", summary.batches,
+        config.checkpoint.save_weights_only
+            ? summary.checkpoint +
+                  " holds weights alone (save_weights_only), so no run can resume from it"
+            : fmt::format("the same command with autoresume=true{} goes on from {}",
+                          config.checkpoint.save_overwrite ? " save_overwrite=false" : "",
+                          summary.checkpoint));
+}
+
+/// Prints what a run has done. `row`: it as a row of a table.
+void print_end(mpt::train_config const& config, mpt::run_summary const& summary,
+               mpt::run_row const& row, int ranks) {
+  if (summary.seconds == 0) {
+    fmt::print("already complete: {} batches, {} tokens{}\n", summary.batches,
+               mpt::console::count(static_cast<double>(summary.tokens)),
+               summary.checkpoint.empty() ? "" : ", checkpoint " + summary.checkpoint);
+    return;
+  }
+  auto const trained = config.train_loader.finetuning
+                           ? fmt::format(" ({} of them trained on)",
+                                         mpt::console::count(summary.trained_tokens_per_second))
+                           : std::string();
+  fmt::print(
+      "trained {} batches, {} tokens: loss {:.4f}, {} tokens/s{}, MFU {:.1f} %{}{}\n",
+      summary.batches, mpt::console::count(static_cast<double>(summary.tokens)), summary.loss,
+      mpt::console::count(summary.tokens_per_second), trained, 100 * summary.mfu,
+      summary.data_wait_share < 0.02
+          ? ""
+          : fmt::format(", {:.0f} % of the time waiting for data", 100 * summary.data_wait_share),
+      config.checkpoint.save_folder.empty() ? "" : ", checkpoint " + summary.checkpoint);
+  fmt::print("{}", text_of(row));
+  say_how_to_resume(config, summary);
+  constexpr double long_run = 600;  // seconds after which the interval of saves matters
+  if (summary.seconds < long_run) return;
+  fmt::print("goodput {:.1f} %: the share of the program's time in which it trained\n",
+             100 * summary.seconds / row.seconds);
+  if (auto const text = mpt::text_of_saves(summary, ranks); !text.empty()) fmt::print("{}\n", text);
+}
+
+template <class T, class Device>
+void train(mpt::train_config const& config, apps::results_file const& json,
+           mpt::run_parts const& parts, parallel::any_communicator& comm, Device& device,
+           std::string const& device_name, apps::placement const& rank_placement,
+           mpt::run_hooks hooks, std::atomic<bool>& stopped) {
+  check_machines(config, comm);
+  auto const device_memory = memory_per_rank(device, comm);
+  auto const available = config.device_memory.value_or(device_memory);
+  auto const host_memory = host_memory_per_rank(device, comm);
+  auto const plan = apps::on_every_rank([&] {
+    auto planned = mpt::plan_run<T>(config, comm.size(), available, host_memory);
+    if (!config.print_plan) require_fits(planned);
+    return planned;
+  });
+  bool const is_primary = comm.rank() == 0;
+  if (config.print_plan) {
+    if (!is_primary) return;
+    auto const plans =
+        mpt::step_plans_of<T>(config, plan, parallel::train::waits_for_all_streams<Device>);
+    json.write({{"step", mpt::json_of_step(plans)}});
+    if (!json.is_printed_alone()) fmt::print("{}", mpt::describe_step(plans));
+    auto const file = std::filesystem::path(config.checkpoint.save_folder) / "plan.svg";
+    if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
+    parallel::write_text_file(file, parallel::train::svg_of(plans));
+    mpt::console::say("the picture is {}\n", file.string());
+    return;
+  }
+  if (is_primary)
+    mpt::console::say("{} parameters, ranks {}, {} each, microbatch {}{}, {} per rank\n",
+                      mpt::console::count(static_cast<double>(parameter_count(config.model))),
+                      describe_layout(config, plan.layout), device_name, plan.split.microbatch,
+                      plan.is_microbatch_automatic ? " (automatic)" : "",
+                      mpt::console::bytes(static_cast<double>(plan.memory.total())));
+  if (is_primary)
+    for (auto const& note : notes_on_idle_ranks(config, plan))
+      mpt::console::say("note: {}\n", note);
+  int const nodes = machines(comm);
+  apps::folder_claims claims;
+  std::optional<parallel::network_measurements> network;
+  auto const summary = apps::with_exchanges(
+      comm, device, hooks.deadline.value(), rank_placement.recorder, [&](auto& exchanges) {
+        if (config.preflight) network = check_network<T>(comm, exchanges, device);
+        claims = apps::claim_save_folders(config, comm, hooks);
+        if (is_primary) apps::write_start(config, plan, comm.size(), nodes, device_name);
+        rank_placement.record_calls_in_file();
+        if (rank_placement.recorder)
+          hooks.exchange_seconds = [recorder = rank_placement.recorder] {
+            return std::chrono::duration<double>(recorder->time_in_calls()).count();
+          };
+        return mpt::run_training<T>(config, comm, exchanges, device, plan, parts, hooks);
+      });
+  if (summary.stop_asked) stopped = true;
+  if (!is_primary) return;
+  auto const row =
+      row_of(config, summary, apps::program_seconds(), nodes, apps::bytes_in(summary.checkpoint));
+  apps::write_end(config, summary);
+  auto results =
+      apps::json_of_run(config, summary, plan, comm.size(), device_name, row, parts.packing_ratio);
+  if (network) results["network"] = mpt::json_of(*network);
+  json.write(apps::write_summary(config, summary, results));
+  if (json.is_printed_alone())
+    say_how_to_resume(config, summary);
+  else
+    print_end(config, summary, row, comm.size());
+}
+
+/// Trains as one rank, on the device and in the precision that the configuration names.
+void train_rank(mpt::train_config const& config, apps::results_file const& json,
+                mpt::run_parts const& parts, parallel::any_communicator& comm,
+                apps::placement const& rank_placement, apps::engine const& engine,
+                mpt::run_hooks const& hooks, std::atomic<bool>& stopped) {
+  apps::with_training_device(
+      {.kind = config.device,
+       .local_rank = rank_placement.local_rank,
+       .cores = rank_placement.cores,
+       .threads = static_cast<int>(config.threads.value_or(0)),
+       .deterministic = config.deterministic,
+       .graphs = config.cuda_graphs,
+       .products = &engine},
+      [&]<class Device>(Device& device, std::string const& name) {
+        auto const supported = supported_config(device, config, comm.rank() == 0);
+        if (supported.precision == mpt::precision_kind::fp32)
+          train<float>(supported, json, parts, comm, device, name, rank_placement, hooks, stopped);
+        else if constexpr (apps::trains_in_bf16<Device>)
+          train<parallel::bf16>(supported, json, parts, comm, device, name, rank_placement, hooks,
+                                stopped);
+        else
+          throw apps::refusal("device=kokkos trains in fp32; set precision=fp32");
+      });
+}
+
+/// The number of ranks on a machine: all ranks if they are threads; eight in a plan for other
+/// machines, since most have eight GPUs.
+int ranks_on_one_machine(mpt::train_config const& config, int ranks) {
+  bool const is_plan_for_others =
+      config.dry_run && !apps::processes_started() &&
+      (config.device_memory || static_cast<std::size_t>(ranks) > apps::available_cores().size());
+  return is_plan_for_others ? std::min(ranks, 8) : apps::ranks_on_this_machine(ranks);
+}
+
+/// Prints the plan of a run, and looks for settings with which it would fit where it does not.
+void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inputs, int rank_count,
+                   apps::engine const& engine, apps::training_file& source,
+                   std::vector<std::string> const& overrides, apps::results_file const& json) {
+  apps::with_training_device(
+      {.kind = config.device, .cores = apps::available_cores(), .products = &engine},
+      [&]<class Device>(Device& device, std::string const&) {
+        auto const supported =
+            config.device_memory ? config : supported_config(device, config, apps::is_primary());
+        print_plan(supported, inputs.parts, rank_count,
+                   planned_memory(supported, device, rank_count),
+                   parallel::train::waits_for_all_streams<Device>, json,
+                   [&](mpt::settings const& settings) {
+                     auto all_overrides = overrides;
+                     all_overrides.insert(all_overrides.end(), settings.begin(), settings.end());
+                     auto other = source.load(all_overrides);
+                     auto const other_ranks = static_cast<int>(other.ranks.value_or(rank_count));
+                     shard_within(other.parallelism, other_ranks,
+                                  ranks_on_one_machine(other, other_ranks));
+                     return other;
+                   });
+      });
+}
+
+/// Prints the keys that a YAML file may have, sorted, a line each: name, form of the value and
+/// default, between tabs. Completion of command lines reads it.
+void print_keys(std::filesystem::path const& file, std::vector<std::string> const& overrides) {
+  auto const keys = mpt::known_keys(file, overrides);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    auto const& key = keys[i];
+    bool const is_section = i + 1 < keys.size() && keys[i + 1].name.starts_with(key.name + '.');
+    if (key.role == mpt::key_role::effective && !is_section)
+      fmt::print("{}\t{}\t{}\n", key.name, key.form, mpt::printable(key.fallback));
+  }
+}
+
+/// What opens the trackers of a run. On the primary process it has been checked that they can
+/// begin.
+mpt::tracker_opener trackers_of(mpt::train_config const& config, bool is_primary) {
+  auto loggers = config.logging.loggers;
+  if (!loggers.has_trackers()) return {};
+  auto const client = apps::tracking_client();
+  if (is_primary) loggers = mpt::trackers::checked_loggers(std::move(loggers), client);
+  return mpt::trackers::make_tracker_opener(config, loggers, client);
+}
+
+}  // namespace
+
+namespace apps {
+
+int train_program(int argc, char** argv, std::string const& description,
+                  std::vector<std::string> const& examples) {
+  std::filesystem::path file;
+  std::vector<std::string> overrides;
+  bool lists_keys = false;
+  CLI::App app{description};
+  add_examples(app, examples);
+  app.add_option("config", file, "training YAML")->required()->check(CLI::ExistingFile);
+  app.add_option("overrides", overrides, "key.sub=value, which replaces the YAML's value");
+  app.add_flag("--keys", lists_keys,
+               "instead of a run: print the keys that this YAML may have, with the forms of their "
+               "values and the defaults");
+  apps::results_file json;
+  json.add_to(app, "the results of the run, or the plan that dry_run=true prints,");
+  auto const body = [&] {
+    if (lists_keys) return print_keys(file, overrides);
+    apps::require_own_launch();
+    json.check({file});
+    std::vector<mpt::written_key> written;
+    apps::training_file source(file);
+    auto config = source.load(overrides, [&](mpt::config_node const& document) {
+      written = mpt::written_keys(document);
+    });
+    config.logging.loggers.settings = std::move(written);
+    if (apps::is_primary()) {
+      if (auto const line = describe_ignored(config.report); !line.empty())
+        mpt::console::say("{}\n", line);
+      for (auto const& note : config.report.notes) mpt::console::say("note: {}\n", note);
+    }
+    auto const engine = mpt::is_canonical(config) ? apps::own_product() : apps::make_engine();
+    // by default, as many ranks as the launcher started or the layout needs
+    auto const started = apps::processes_started();
+    std::optional<int> ranks = started;
+    if (config.ranks) ranks = static_cast<int>(*config.ranks);
+    if (!ranks) ranks = config.parallelism.least_ranks();
+    auto const rank_count = started.value_or(*ranks);
+    shard_within(config.parallelism, rank_count, ranks_on_one_machine(config, rank_count));
+    static_cast<void>(mpt::run_layout(config, rank_count));
+    bool const reads_data =
+        !config.print_plan &&
+        (!config.dry_run || needs_data_for_duration(config) || needs_data_for_packing(config));
+    if (reads_data) {
+      apps::fetch_named_sets(config);
+      apps::open_remote_sets(config);
+    }
+    auto const open_trackers = config.dry_run || config.print_plan
+                                   ? mpt::tracker_opener()
+                                   : trackers_of(config, is_primary());
+    auto inputs =
+        reads_data ? apps::read_run_inputs(config, started.has_value()) : apps::run_inputs();
+    inputs.parts.open_trackers = open_trackers;
+    if (is_primary())
+      for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
+    if (config.dry_run)
+      return print_dry_run(config, inputs, rank_count, engine, source, overrides, json);
+    std::vector<std::string> start;
+    if (started) start = apps::start_of(file, inputs.fingerprint, overrides);
+    apps::stop_signals const signals;
+    parallel::shared_deadline const deadline =
+        std::chrono::duration<double>(config.deadlines.setup);
+    mpt::run_hooks const hooks{.stop_asked = [] { return apps::stop_signals::received(); },
+                               .deadline = deadline};
+    std::atomic<bool> stopped = false;
+    apps::launch(
+        {.ranks = ranks, .deadline = deadline, .flight_folder = config.checkpoint.save_folder},
+        [&](parallel::any_communicator& comm, apps::placement const& rank_placement) {
+          if (started) apps::check_same_start(start, comm);
+          train_rank(config, json, inputs.parts, comm, rank_placement, engine, hooks, stopped);
+        });
+    if (!stopped) return;
+    parallel::require(!config.checkpoint.save_folder.empty(),
+                      "stopped by a signal, and nothing is saved: the run has no save_folder");
+    throw apps::stopped_early();
+  };
+  settle_threads(argv);
+  return apps::run(app, argc, argv, body, apps::is_primary_here());
+}
+
+}  // namespace apps

@@ -1,0 +1,107 @@
+// family_form: one description of a family's config.json that reads it and writes it.
+//
+// A family names each field of its config.json once, with the option of the model that it means.
+// The form is either read from a file, or filled in from a model:
+//
+//   void describe(family_form& form, model_config& model) {
+//     form.count("hidden_size", model.d_model);
+//     form.field("rms_norm_eps", model.norm_eps, 1e-6);
+//     form.activation("hidden_act", model.ffn_act_fn, "silu");
+//   }
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include <mpt/config/model.hpp>
+#include <mpt/config/model/attention.hpp>
+
+namespace mpt {
+
+class family_form {
+ public:
+  /// Reads `json`, an object; `source` names it in messages.
+  family_form(nlohmann::json const& json, std::string source)
+      : json_(json), source_(std::move(source)) {}
+  /// Fills in an empty form.
+  explicit family_form() : writes_(true) {}
+
+  [[nodiscard]] bool writes() const { return writes_; }
+
+  /// A whole number above 0 that the file must have.
+  void count(std::string_view key, std::int64_t& value);
+  /// Optional fields: absent or null reads as `fallback`, transformers' default.
+  void field(std::string_view key, std::int64_t& value, std::int64_t fallback);
+  void field(std::string_view key, double& value, double fallback);
+  void field(std::string_view key, bool& value, bool fallback);
+  /// A number from 0 to below 1, such as a probability of dropout; absent or null reads as
+  /// `fallback`.
+  void probability(std::string_view key, double& value, double fallback);
+  /// A number above 0 and below 1, which is added to a variance; absent or null reads as
+  /// `fallback`.
+  void epsilon(std::string_view key, double& value, double fallback);
+  /// A whole number above 0; null or absent reads as none, and none is not written.
+  void optional_count(std::string_view key, std::optional<std::int64_t>& value);
+  /// A field that must have this value, or be absent where `may_be_absent`; `advice` ends the
+  /// message about another value.
+  void require_value(std::string_view key, nlohmann::json const& value, std::string_view advice,
+                     bool may_be_absent = true);
+  /// A field that can only be off: false, null, 0 or absent. It is not written.
+  void require_off(std::string_view key, std::string_view advice);
+  /// The activation function under its name in transformers.
+  void activation(std::string_view key, parallel::ops::activation_kind& kind,
+                  std::string_view fallback);
+  /// vocab_size, hidden_size, num_hidden_layers, num_attention_heads and intermediate_size, which
+  /// the file must have.
+  void sizes(model_config& model);
+  /// attention_bias: whether all projections of attention have a bias. `model.no_bias` is set
+  /// before.
+  void attention_bias(model_config& model, bool fallback);
+  /// initializer_range: the standard deviation of initial values, those of projections back to the
+  /// residual stream divided by sqrt(2 * layers) or not. Throws for a negative one.
+  void initial_values(init_config& init, bool divides_residual);
+  /// Keys of the rotary positions.
+  struct rotary_keys {
+    std::string_view theta = "rope_theta";
+    std::string_view fraction =
+        "";  ///< key of the share of each head that is turned; "": all of it
+    double default_fraction = 1;
+  };
+  /// Rotary positions, as `rope_parameters` or in the fields of earlier versions of transformers,
+  /// with all types that are supported.
+  void rotary(model_config& model, rotary_keys const& keys);
+
+  /// The value of a key in the file; null where it has none.
+  [[nodiscard]] nlohmann::json value(std::string_view key);
+  /// Writes a field; nothing when the form is read.
+  void put(std::string_view key, nlohmann::json value);
+  /// Fails with a message about a field.
+  template <class... Parts>
+  void require(bool condition, std::string_view key, Parts const&... parts) const {
+    parallel::require(condition, source_, ": ", key, ": ", parts...);
+  }
+
+  /// The keys that were named, known to the family.
+  [[nodiscard]] std::set<std::string> const& known_keys() const { return known_; }
+  [[nodiscard]] nlohmann::json const& json() const { return json_; }
+
+ private:
+  void read_rotary(model_config& model, rotary_keys const& keys);
+  /// Fails for a field of this section of rotary settings that no type of scaling has.
+  void require_rotary_keys() const;
+  /// Reads the settings of a type of scaling; `positions`: the longest sequence of the model.
+  [[nodiscard]] rope_scaling read_scaling(nlohmann::json const& type, std::int64_t positions);
+  void write_rotary(model_config const& model, rotary_keys const& keys);
+
+  nlohmann::json json_ = nlohmann::json::object();
+  std::string source_;
+  bool writes_ = false;
+  std::set<std::string> known_;
+};
+
+}  // namespace mpt

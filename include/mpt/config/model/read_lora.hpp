@@ -1,0 +1,43 @@
+// Reads `peft_config` of a configuration or PEFT's adapter_config.json, and writes the latter.
+//
+// LoRA for the linear layers of blocks is supported, with ranks and alphas by layer; other methods
+// of PEFT (DoRA, trained biases, fully trained layers) are refused by name. A trained adapter with
+// such a setting would compute something else without it, so the message advises to let PEFT merge
+// the adapter into its model.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include <mpt/config/model.hpp>
+#include <mpt/config/model/lora.hpp>
+#include <mpt/yaml/reader.hpp>
+#include <parallel/checkpoint/format/json.hpp>
+
+namespace mpt {
+
+/// Reads and checks the adapters of a model, all keys of the mapping.
+[[nodiscard]] lora_config read_lora(config_reader& reader, model_config const& model);
+
+/// The name of PEFT's configuration in an adapter's folder.
+inline constexpr std::string_view adapter_config_name = "adapter_config.json";
+
+/// Whether `folder` is an adapter in PEFT's form.
+[[nodiscard]] bool is_adapter_folder(std::filesystem::path const& folder);
+
+/// The adapter_config.json of an adapter's folder.
+[[nodiscard]] nlohmann::json read_adapter_json(std::filesystem::path const& folder);
+
+/// The adapters of `model` that PEFT's configuration describes; `source` names it in messages.
+[[nodiscard]] lora_config from_peft_json(nlohmann::json const& json, model_config const& model,
+                                         std::string const& source);
+
+/// PEFT's configuration of adapters for the model in the folder `base` ("": not known), which is of
+/// the family and the shape of `model`.
+[[nodiscard]] nlohmann::json to_peft_json(lora_config const& lora, std::string const& base,
+                                          model_config const& model = {});
+
+}  // namespace mpt

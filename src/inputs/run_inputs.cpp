@@ -1,0 +1,28 @@
+// See run_inputs.hpp.
+#include <inputs/run_inputs.hpp>
+
+#include <utility>
+
+#include <mpt/train/data/data_fingerprint.hpp>
+#include <mpt/train/data/example_batches.hpp>
+#include <mpt/train/data/example_set.hpp>
+#include <mpt/train/data/tokenizer_notes.hpp>
+#include <mpt/train/read_run_parts.hpp>
+
+#include <inputs/chat_templates.hpp>
+#include <inputs/parquet.hpp>
+
+namespace apps {
+
+run_inputs read_run_inputs(mpt::train_config const& config, bool compared) {
+  auto examples =
+      mpt::read_run_examples(config, {.parquet = parquet_reader(), .templates = template_engine()});
+  run_inputs out{.lines = describe(examples, config)};
+  for (auto const& note : mpt::tokenizer_notes(config)) out.lines.push_back("note: " + note);
+  for (auto& line : mpt::describe_packing(examples, config)) out.lines.push_back(std::move(line));
+  if (compared) out.fingerprint = mpt::data_fingerprint(config, examples);
+  out.parts = mpt::read_run_parts(config, std::move(examples));
+  return out;
+}
+
+}  // namespace apps

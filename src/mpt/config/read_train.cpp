@@ -1,0 +1,444 @@
+#include <mpt/config/read_train.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include <mpt/config/data/mirrors.hpp>
+#include <mpt/config/data/read_finetuning_run.hpp>
+#include <mpt/config/data/read_icl_tasks.hpp>
+#include <mpt/config/model/read_recompute.hpp>
+#include <mpt/config/read_path.hpp>
+#include <mpt/config/run/read_algorithms.hpp>
+#include <mpt/config/run/read_parallelism.hpp>
+#include <mpt/config/run/read_system.hpp>
+#include <mpt/yaml/document.hpp>
+#include <mpt/yaml/interpolate.hpp>
+
+namespace mpt {
+namespace {
+
+/// Fails unless `name` can be part of a path. `prefix` begins the message.
+void check_run_name(std::string const& name, std::string_view prefix) {
+  bool is_plain = !name.empty() && name.size() <= 200 && !name.starts_with('.');
+  for (char const c : name)
+    is_plain = is_plain && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                            (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.');
+  parallel::require(is_plain, prefix, ": '", printable(name),
+                    "' cannot name a run; use letters, digits, '-', '_' and '.'");
+}
+
+[[nodiscard]] std::int64_t positive(config_reader& reader, std::string_view key,
+                                    std::int64_t value) {
+  constexpr std::int64_t largest_value = std::int64_t{1} << 30;
+  reader.check(key, value >= 1 && value <= largest_value, "must be from 1 to ", largest_value,
+               ", found ", value);
+  return value;
+}
+
+[[nodiscard]] evaluation_config read_evaluation(config_reader& reader, std::int64_t microbatch) {
+  evaluation_config evaluation;
+  evaluation.eval_interval = reader.get("eval_interval", evaluation.eval_interval);
+  evaluation.eval_first = reader.get("eval_first", evaluation.eval_first);
+  evaluation.eval_subset_num_batches =
+      reader.get("eval_subset_num_batches", evaluation.eval_subset_num_batches);
+  reader.check("eval_subset_num_batches",
+               evaluation.eval_subset_num_batches == -1 || evaluation.eval_subset_num_batches > 0,
+               "expected -1 for all or a number above 0, found ",
+               evaluation.eval_subset_num_batches);
+  evaluation.device_eval_batch_size =
+      positive(reader, "device_eval_batch_size", reader.get("device_eval_batch_size", microbatch));
+  return evaluation;
+}
+
+/// Whether icl_tasks lists tasks without data, as recipes do that their reader completes.
+[[nodiscard]] bool has_blank_tasks(config_reader& reader) {
+  config_node const* const tasks = reader.peek("icl_tasks");
+  return tasks != nullptr && tasks->is_list() && !tasks->items.empty() &&
+         std::ranges::all_of(tasks->items, [](config_node const& task) {
+           config_node const* const data = task.find("dataset_uri");
+           return data != nullptr && data->is_null();
+         });
+}
+
+/// Reads the in-context learning tasks.
+[[nodiscard]] icl_config read_icl(config_reader& reader, std::filesystem::path const& file,
+                                  std::int64_t batch_size, std::int64_t max_seq_len) {
+  icl_config out;
+  auto const length = reader.get("icl_seq_len", max_seq_len);
+  reader.check("icl_seq_len", length >= 2 && length <= largest_seq_len, "must be from 2 to ",
+               largest_seq_len, ", found ", length);
+  if (has_blank_tasks(reader))
+    reader.accept_without_effect("icl_tasks", "every dataset_uri is blank");
+  else
+    out.tasks = icl::read_icl_tasks(
+        reader, {.file = file, .batch_size = batch_size, .max_seq_len = length});
+  out.gauntlet = icl::read_eval_gauntlet(reader, file);
+  reader.check(reader.has_key("eval_gauntlet") ? "eval_gauntlet" : "eval_gauntlet_str",
+               !out.gauntlet || !out.tasks.empty(), "needs the tasks it scores, in icl_tasks");
+  out.subset_batches = reader.optional<std::int64_t>("icl_subset_num_batches");
+  reader.check("icl_subset_num_batches",
+               !out.subset_batches || *out.subset_batches == -1 || *out.subset_batches > 0,
+               "expected -1 for all or a number above 0, found ", out.subset_batches.value_or(0));
+  if (out.tasks.empty())
+    reader.report_all_without_effect({"icl_seq_len", "icl_subset_num_batches"},
+                                     "there are no icl_tasks");
+  reader.accept_without_effect("icl_max_seq_len", "is icl_seq_len here and in LLM Foundry");
+  return out;
+}
+
+/// Reports the evaluation keys that have no effect without an evaluation set.
+void report_unused_evaluation_keys(config_reader& reader, train_config const& config) {
+  if (!config.eval_loaders.empty()) return;
+  reader.report_without_effect("eval_subset_num_batches", "there is no eval_loader");
+  if (config.icl.tasks.empty())
+    reader.report_all_without_effect({"eval_interval", "eval_first", "device_eval_batch_size"},
+                                     "there is no eval_loader");
+}
+
+/// Reads the top-level keys that have no effect here and those that are not supported.
+void read_remaining_keys(config_reader& reader) {
+  for (std::string_view const key : {"python_log_level", "log_config"})
+    reader.accept_without_effect(key, "the console shows one short form");
+  for (std::string_view const key : {"metadata", "flatten_metadata"})
+    reader.accept_without_effect(key, "no logger here takes it");
+  for (std::string_view const key : {"max_split_size_mb", "expandable_segments", "cuda_load_lazy"})
+    reader.accept_without_effect(key, "memory is planned before the start");
+  reader.accept_without_effect("code_paths", "no Python is run");
+  reader.accept_without_effect("compile_config", "everything is compiled");
+  reader.refuse_unsupported("profiler", "leave it out; profile: true times three batches");
+  reader.accept_without_effect("spin_dataloaders", "data is resumed by position");
+  reader.refuse_unsupported("accumulate_train_batch_on_tokens",
+                            "losses are always weighted by tokens (true)", {"true"});
+  for (std::string_view const key :
+       {"device_train_batch_size", "device_train_grad_accum", "n_gpus"})
+    reader.refuse_unsupported(key, "it follows from global_train_batch_size, microbatch and ranks");
+  for (std::string_view const key : variable_mappings) reader.report_unreferenced(key);
+}
+
+/// Reads the name of a run, or takes it from the environment.
+void read_run_name(config_reader& reader, config_environment const& environment,
+                   train_config& config) {
+  config.run_name = reader.get<std::string>("run_name", "");
+  std::string name_source = parallel::concat(reader.location_of("run_name"), ": run_name");
+  if (config.run_name.empty()) {
+    config.run_name = environment.run_name;
+    name_source = "$RUN_NAME";
+  }
+  if (config.run_name.empty()) config.run_name = environment.default_run_name;
+  check_run_name(config.run_name, name_source);
+}
+
+/// Checks that the sequences of all loaders have lengths that the model can read.
+void check_sequence_lengths(config_reader& reader, train_config const& config) {
+  bool const default_length_is_used = std::ranges::any_of(
+      config.eval_loaders,
+      [&](auto const& loader) { return loader.max_seq_len == config.max_seq_len; });
+  if (config.train_loader.max_seq_len != config.max_seq_len && !default_length_is_used &&
+      !reader.has_key("icl_tasks"))
+    reader.report_without_effect(
+        "max_seq_len",
+        parallel::concat("train_loader.dataset.max_seq_len is ", config.train_loader.max_seq_len));
+  auto const longest = config.model.max_seq_len;
+  auto const check_length = [&](std::string const& name, loader_config const& loader) {
+    reader.check("max_seq_len", loader.max_seq_len <= longest, name, ".dataset.max_seq_len ",
+                 loader.max_seq_len, " is longer than ",
+                 config.model.learned_pos_emb
+                     ? parallel::concat("the ", longest, " learned positions of model.max_seq_len")
+                     : parallel::concat("model.max_seq_len ", longest,
+                                        ", beyond which nothing reads the model; ",
+                                        config.pretrained.empty()
+                                            ? "raise model.max_seq_len"
+                                            : "raise model.config_overrides.max_seq_len"));
+  };
+  check_length("train_loader", config.train_loader);
+  for (auto const& loader : config.eval_loaders) check_length(eval_loader_name(loader), loader);
+  reader.check("train_loader",
+               !config.model.attn.attn_uses_sequence_id || config.train_loader.finetuning ||
+                   config.train_loader.eos_token_id || config.train_loader.bos_token_id,
+               "model.attn_config.attn_uses_sequence_id needs to know where texts end: give "
+               "dataset.eos_token_id or dataset.bos_token_id");
+}
+
+/// Reads the size of a batch, the duration of a run, its seed and its precision.
+void read_course(config_reader& reader, train_config& config) {
+  config.global_train_batch_size = positive(
+      reader, "global_train_batch_size", reader.required<std::int64_t>("global_train_batch_size"));
+  if (reader.get<std::string>("device_train_microbatch_size", "auto") != "auto")
+    config.device_train_microbatch_size =
+        positive(reader, "device_train_microbatch_size",
+                 reader.required<std::int64_t>("device_train_microbatch_size"));
+  config.max_duration = reader.required<time_value>("max_duration");
+  reader.check("max_duration",
+               config.max_duration.count > 0 && config.max_duration.unit != time_unit::duration,
+               "expected a time above 0 in ep, ba, sp or tok, found ",
+               to_string(config.max_duration));
+  config.train_subset_num_batches = reader.get<std::int64_t>("train_subset_num_batches", -1);
+  reader.check("train_subset_num_batches",
+               config.train_subset_num_batches == -1 || config.train_subset_num_batches > 0,
+               "expected -1 for all or a number above 0, found ", config.train_subset_num_batches);
+  auto const seed = reader.get<std::int64_t>("seed", 17);
+  reader.check("seed", seed >= 0, "must not be negative, found ", seed);
+  config.seed = static_cast<std::uint64_t>(seed);
+  reader.refuse_unsupported("precision", "use fp32 or amp_bf16", {"fp32", "amp_bf16"});
+  if (reader.get<std::string>("precision", "amp_bf16") == "fp32")
+    config.precision = precision_kind::fp32;
+}
+
+/// Checks the schedule as far as it does not depend on the number of samples.
+void check_schedule_of_run(config_reader const& reader, train_config& config) {
+  bool const in_epochs = config.max_duration.unit == time_unit::epoch ||
+                         config.scheduler.t_max.unit == time_unit::epoch;
+  if (!in_epochs) {
+    try {
+      check_schedule(config.scheduler, clock_of(config));
+    } catch (parallel::error const& problem) {
+      parallel::fail(reader.location_of("scheduler"), ": ", problem.what());
+    }
+  }
+  if (!needs_epochs(config.scheduler, config.max_duration))
+    for (auto& note : unfinished_parts(config.scheduler, clock_of(config)))
+      config.report.notes.push_back(std::move(note));
+}
+
+/// A run in which each section is there whose keys are only asked for then.
+constexpr std::string_view run_with_all_sections = R"(
+max_seq_len: 128
+model: {name: mpt_causal_lm, d_model: 64, n_heads: 4, n_layers: 2, max_seq_len: 128, vocab_size: 512}
+tokenizer: {name: tokenizer}
+train_loader: {name: text, dataset: {local: data, shuffle: true}}
+eval_loader: {name: text, dataset: {local: data}}
+optimizer: {name: decoupled_adamw, lr: 1.0e-3}
+scheduler: {name: cosine_with_warmup, t_warmup: 10ba}
+algorithms: {gradient_clipping: {clipping_type: norm, clipping_threshold: 1.0}}
+max_duration: 100ba
+global_train_batch_size: 8
+save_folder: checkpoints
+callbacks:
+  early_stopper: {monitor: LanguageCrossEntropy, dataloader_label: eval}
+  kill_loss_spike: {}
+  generate_callback: {prompts: [a], interval: 1ep, do_sample: true, temperature: 1}
+  hf_checkpointer: {save_folder: models, save_interval: 1ep}
+  optimizer_monitor: {}
+loggers: {tensorboard: {}, csv: {}, wandb: {}, mlflow: {}}
+)";
+
+/// What replaces the sets of text there in a run that finetunes.
+std::array<std::string, 2> finetuning_sets() {
+  std::string const loader = "_loader={name: finetuning, dataset: {local: null, hf_name: rows}}";
+  return {"train" + loader, "eval" + loader};
+}
+
+/// Reads a document into `config`, whose report has the keys that were asked for also when this
+/// throws.
+void read_into(train_config& config, config_node const& document,
+               config_environment const& environment) {
+  config_reader reader(document, "", config.report);
+  read_run_name(reader, environment, config);
+  config.max_seq_len = reader.required<std::int64_t>("max_seq_len");
+  reader.check("max_seq_len", config.max_seq_len >= 2 && config.max_seq_len <= largest_seq_len,
+               "must be from 2 to ", largest_seq_len, ", found ", config.max_seq_len);
+  reader.check("model", reader.has_key("model"), "missing; it is required");
+  auto model = reader.section("model");
+  auto const mirrors = read_mirrors(reader);
+  detail::read_trained_model(model, config, mirrors);
+  bool const has_targets = model.has_key("activation_checkpointing_target");
+  auto recompute = detail::read_recompute(model, config.model.n_layers);
+  model.finish();
+  for (std::string_view const key : {"tokenizer", "optimizer", "scheduler", "train_loader"})
+    reader.check(key, reader.has_key(key), "missing; it is required");
+  config.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
+  config.tokenizer.name = mirrored_path(mirrors, config.tokenizer.name);
+  config.optimizer = read_optimizer(reader.section("optimizer"));
+  bool const has_new_adapters =
+      config.model.lora && config.adapter.empty() && !reader.has_key("load_path");
+  config.clip = read_algorithms(reader.section("algorithms"), config.model, has_new_adapters);
+  config.scheduler = read_scheduler(reader.section("scheduler"));
+  config.train_loader = read_loader(reader.section("train_loader"),
+                                    {.max_seq_len = config.max_seq_len, .drop_last = true});
+  config.eval_loaders =
+      read_eval_loaders(reader, {.max_seq_len = config.max_seq_len, .drop_last = false});
+  check_sequence_lengths(reader, config);
+  read_course(reader, config);
+  config.evaluation = read_evaluation(reader, config.device_train_microbatch_size.value_or(1));
+  config.icl = read_icl(reader, environment.file, config.evaluation.device_eval_batch_size,
+                        config.max_seq_len);
+  report_unused_evaluation_keys(reader, config);
+  config.checkpoint = detail::read_checkpoint(reader, config.run_name);
+  config.callbacks = read_callbacks(reader.section("callbacks"));
+  if (auto& saves = config.callbacks.hf_checkpointer)
+    saves->save_folder = detail::with_run_name(saves->save_folder, config.run_name);
+  config.logging = detail::read_logging(reader);
+  config.logging.metrics_file = detail::read_path(reader, "metrics_file", config.run_name);
+  config.logging.loggers = read_loggers(reader.section("loggers"), config.run_name);
+  config.recompute = std::move(recompute);
+  detail::read_system(reader, config);
+  if (has_targets && !recomputes(config))
+    config.report.notes.emplace_back(
+        "model.activation_checkpointing_target: has no effect without "
+        "fsdp_config.activation_checkpointing: true");
+  config.parallelism = detail::read_parallelism(reader, std::move(config.parallelism));
+  detail::adapt_to_finetuning(reader, document, config, mirrors);
+  report_unused_mirrors(reader, document, mirrors);
+  read_remaining_keys(reader);
+  reader.finish();
+
+  check_schedule_of_run(reader, config);
+}
+
+}  // namespace
+
+config_environment process_environment(std::filesystem::path const& file) {
+  config_environment environment{.file = file};
+  if (char const* const name = std::getenv("RUN_NAME")) environment.run_name = name;
+  std::string stem;
+  for (char const c : file.stem().string()) {
+    bool const is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                          (c == '.' && !stem.empty());
+    stem += is_plain ? c : '-';
+  }
+  if (!stem.empty()) environment.default_run_name = stem.substr(0, 100);
+  return environment;
+}
+
+train_config read_train_config(config_node const& document, config_environment const& environment) {
+  train_config config;
+  read_into(config, document, environment);
+  return config;
+}
+
+train_config load_train_config(std::filesystem::path const& file,
+                               std::span<std::string const> overrides,
+                               document_change const& change) {
+  auto document = load_document(file, overrides);
+  if (change) change(document);
+  return read_train_config(document, process_environment(file));
+}
+
+std::vector<known_key> known_keys(std::filesystem::path const& file,
+                                  std::span<std::string const> overrides) {
+  using keys_by_name = std::map<std::string, known_key>;
+  enum class data_kind : std::uint8_t { unknown, text, finetuning };
+  auto const collect = [&](keys_by_name& keys, std::function<config_node()> const& load) {
+    train_config config;
+    auto kind = data_kind::unknown;
+    try {
+      read_into(config, load(), process_environment(file));
+      kind = config.train_loader.finetuning ? data_kind::finetuning : data_kind::text;
+    } catch (parallel::error const&) {  // the keys in front of an error are known all the same
+    }
+    for (auto& key : config.report.known) {
+      auto const [entry, is_new] = keys.try_emplace(key.name, key);
+      if (!is_new && key.role == key_role::effective) entry->second = key;
+    }
+    return kind;
+  };
+  keys_by_name found;
+  keys_by_name others;
+  auto const kind = collect(found, [&] { return load_document(file, overrides); });
+  char const* const source = "a run with all sections";
+  if (kind != data_kind::finetuning)
+    collect(others, [&] { return make_document(run_with_all_sections, source); });
+  if (kind != data_kind::text)
+    collect(others,
+            [&] { return make_document(run_with_all_sections, source, finetuning_sets()); });
+  found.merge(others);
+  std::vector<known_key> out;
+  for (auto& [name, key] : found) out.push_back(std::move(key));
+  return out;
+}
+
+}  // namespace mpt
+
+namespace mpt::detail {
+
+tokenizer_config read_tokenizer(config_reader reader) {
+  tokenizer_config tokenizer;
+  tokenizer.name = reader.required<std::string>("name");
+  auto kwargs = reader.section("kwargs");
+  kwargs.accept_without_effect("model_max_length", "sequences have max_seq_len tokens");
+  for (std::string_view const key : {"use_fast", "trust_remote_code", "padding_side"})
+    kwargs.accept_without_effect(key, "one tokenizer, from tokenizer.json");
+  for (std::string_view const key : {"add_bos_token", "add_eos_token"})
+    kwargs.refuse_unsupported(key, "prepare has --bos_text and --eos_text", {"false"});
+  kwargs.finish();
+  reader.finish();
+  return tokenizer;
+}
+
+checkpoint_config read_checkpoint(config_reader& reader, std::string const& run_name) {
+  checkpoint_config checkpoint;
+  checkpoint.save_folder = read_path(reader, "save_folder", run_name);
+  checkpoint.save_interval = reader.get("save_interval", checkpoint.save_interval);
+  reader.check("save_interval", checkpoint.save_interval.count > 0, "must be above 0");
+  checkpoint.local_save_folder = read_path(reader, "local_save_folder", run_name, node_rank_mark);
+  reader.check(
+      "local_save_folder", checkpoint.local_save_folder.empty() || !checkpoint.save_folder.empty(),
+      "needs save_folder, which all nodes share: it says what lies on their own disks, and "
+      "a run goes on from there");
+  reader.check("local_save_folder",
+               checkpoint.local_save_folder.empty() ||
+                   checkpoint.local_save_folder != checkpoint.save_folder,
+               "is save_folder too; give a folder on each node's own disk");
+  checkpoint.local_save_interval =
+      reader.get("local_save_interval", checkpoint.local_save_interval);
+  reader.check("local_save_interval", checkpoint.local_save_interval.count > 0, "must be above 0");
+  reader.check("local_save_interval",
+               !reader.has_key("local_save_interval") || !checkpoint.local_save_folder.empty(),
+               "needs local_save_folder, a folder on each node's own disk");
+  checkpoint.save_num_checkpoints_to_keep =
+      reader.get("save_num_checkpoints_to_keep", checkpoint.save_num_checkpoints_to_keep);
+  reader.check(
+      "save_num_checkpoints_to_keep",
+      checkpoint.save_num_checkpoints_to_keep == -1 || checkpoint.save_num_checkpoints_to_keep >= 1,
+      "expected -1 for all or at least 1, found ", checkpoint.save_num_checkpoints_to_keep);
+  checkpoint.keep_every = reader.get("keep_every", checkpoint.keep_every);
+  reader.check("keep_every", checkpoint.keep_every >= 0,
+               "expected a number of batches, or 0 for none, found ", checkpoint.keep_every);
+  auto const& interval = checkpoint.save_interval;
+  reader.check("keep_every",
+               interval.unit != time_unit::batch ||
+                   checkpoint.keep_every % static_cast<std::int64_t>(interval.count) == 0,
+               "expected a multiple of save_interval (", to_string(interval),
+               "), as only what is saved can be kept, found ", checkpoint.keep_every);
+  checkpoint.save_overwrite = reader.get("save_overwrite", checkpoint.save_overwrite);
+  checkpoint.load_path = read_path(reader, "load_path", run_name);
+  checkpoint.load_weights_only = reader.get("load_weights_only", checkpoint.load_weights_only);
+  checkpoint.autoresume = reader.get("autoresume", checkpoint.autoresume);
+  reader.check("autoresume", !checkpoint.autoresume || !checkpoint.save_folder.empty(),
+               "needs save_folder, where the checkpoint to go on from is found");
+  reader.check("autoresume", !checkpoint.autoresume || !checkpoint.save_overwrite,
+               "cannot go with save_overwrite: one goes on from the newest checkpoint, the other "
+               "starts over");
+  if (checkpoint.save_folder.empty())
+    for (std::string_view const key : {"save_interval", "save_num_checkpoints_to_keep",
+                                       "keep_every", "save_overwrite", "save_weights_only"})
+      reader.report_without_effect(key, "there is no save_folder");
+  else if (checkpoint.save_num_checkpoints_to_keep == -1)
+    reader.report_without_effect("keep_every", "save_num_checkpoints_to_keep is -1: all stay");
+  if (checkpoint.load_path.empty())
+    reader.report_without_effect("load_weights_only", "there is no load_path");
+  for (std::string_view const key : {"save_filename", "save_latest_filename"})
+    reader.accept_without_effect(key, "checkpoints are folders named by batch, and 'latest'");
+  reader.accept_without_effect("only_composer_checkpoint", "checkpoints have one form");
+  checkpoint.save_weights_only = reader.get("save_weights_only", checkpoint.save_weights_only);
+  reader.check("save_weights_only", !checkpoint.save_weights_only || !checkpoint.autoresume,
+               "cannot go with autoresume: a run cannot go on from weights without the optimizer");
+  reader.check("save_weights_only",
+               !checkpoint.save_weights_only || checkpoint.local_save_folder.empty(),
+               "cannot go with local_save_folder, which is there to go on from");
+  reader.refuse_unsupported("only_hf_checkpoint", "use false; convert makes a Hugging Face folder",
+                            {"false"});
+  reader.refuse_unsupported("save_ignore_keys", "leave it blank");
+  reader.refuse_unsupported("load_ignore_keys", "leave it blank");
+  reader.refuse_unsupported("load_strict_model_weights", "use true", {"true"});
+  return checkpoint;
+}
+
+}  // namespace mpt::detail

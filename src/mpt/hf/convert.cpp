@@ -1,0 +1,224 @@
+#include <mpt/hf/convert.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+#include <mpt/config/model/family.hpp>
+#include <mpt/config/model/hf.hpp>
+#include <mpt/config/model/token_ids.hpp>
+#include <mpt/hf/generation_defaults.hpp>
+#include <mpt/hf/is_model.hpp>
+#include <mpt/hf/merge.hpp>
+#include <mpt/hf/remote_code.hpp>
+#include <mpt/hf/shapes.hpp>
+#include <parallel/checkpoint/claims/folder_claim.hpp>
+#include <parallel/checkpoint/save.hpp>
+
+namespace mpt {
+namespace {
+
+/// Writes and publishes the checkpoint `target` with all tensors of `source`.
+void write_checkpoint(model_source const& source, parallel::checkpoint::save_target const& target,
+                      std::span<hf::named_shape const> shapes, convert_options const& options) {
+  namespace ckpt = parallel::checkpoint;
+  ckpt::rank_writer writer(target, 0);
+  constexpr index chunk = index{1} << 22;  // elements moved at once
+  std::vector<float> elements;
+  for (auto const& [name, extents] : shapes) {
+    index const size = ckpt::checked_volume(extents, sizeof(float), name);
+    for (index begin = 0; begin < size; begin += chunk) {
+      elements.resize(static_cast<std::size_t>(std::min(chunk, size - begin)));
+      source.read(name, begin, std::span<float>(elements));
+      writer.add(name, std::span<index const>(extents), begin, std::span<float const>(elements));
+    }
+  }
+  auto const dtype = options.dtype.empty() ? source.dtype() : options.dtype;
+  auto const tokenizer_path = options.tokenizer.empty() ? source.tokenizer() : options.tokenizer;
+  nlohmann::json const state{
+      {"batches", 0},
+      {"epoch", 0},
+      {"batch_in_epoch", 0},
+      {"tokens", 0},
+      {"model", to_hf_json(source.config(), dtype)},
+      {"tokenizer", tokenizer_path.empty() ? std::string()
+                                           : std::filesystem::absolute(tokenizer_path).string()}};
+  ckpt::commit(target, {writer.finish()}, state.dump(), {.existing = options.existing});
+}
+
+}  // namespace
+
+hf::precision precision_named(std::string_view dtype) {
+  if (dtype == "bfloat16") return hf::precision::bf16;
+  if (dtype == "float16") return hf::precision::fp16;
+  require(dtype == "float32", "the type of exported weights is '", printable(dtype),
+          "'; choose float32, bfloat16 or float16");
+  return hf::precision::fp32;
+}
+
+nlohmann::json config_json_of(model_config const& config, std::string const& dtype) {
+  auto const* const family = find_family(config.family);
+  return family != nullptr ? to_family_json(*family, config, dtype) : to_hf_json(config, dtype);
+}
+
+hf::stored_tensors stored_tensors_of(model_config const& config,
+                                     std::span<hf::named_shape const> parameters) {
+  hf::stored_tensors out;
+  if (auto const* const family = find_family(config.family)) {
+    out.layout.emplace(*family, config, parameters);
+    out.shapes.assign(out.layout->tensors().begin(), out.layout->tensors().end());
+  } else {
+    out.shapes.assign(parameters.begin(), parameters.end());
+  }
+  return out;
+}
+
+void add_remote_code(hf::export_options& options, model_config const& config) {
+  if (find_family(config.family) != nullptr || transformers_gaps(config).empty()) return;
+  options.config["auto_map"] = {
+      {"AutoConfig", "configuration_parallel_mpt.ParallelMptConfig"},
+      {"AutoModelForCausalLM", "modeling_parallel_mpt.ParallelMptForCausalLM"}};
+  options.extra_files["configuration_parallel_mpt.py"] = hf::remote_configuration;
+  options.extra_files["modeling_parallel_mpt.py"] = hf::remote_modeling;
+}
+
+tokenizer load_fitting_tokenizer(std::string const& name, model_config const& model) {
+  auto loaded = tokenizer::load(name);
+  require(loaded.size() <= model.vocab_size, loaded.files().name(), ": has ids up to ",
+          loaded.size() - 1, ", but those of the model end at ", model.vocab_size - 1,
+          "; name the tokenizer that the model was trained with, or train with a vocab_size of at "
+          "least ",
+          loaded.size());
+  return loaded;
+}
+
+hf::export_options export_options_of(model_config const& config, std::string const& dtype,
+                                     std::string const& tokenizer,
+                                     std::vector<std::int64_t> end_tokens) {
+  hf::export_options options{.type = precision_named(dtype),
+                             .config = config_json_of(config, dtype),
+                             .generation_config = nlohmann::json{{"_from_model_config", true}}};
+  add_remote_code(options, config);
+  if (auto const json = tokenizer.empty() ? std::nullopt : read_generation_json(tokenizer)) {
+    options.generation_config = *json;  // the authors' recommendations
+    options.generation_config->erase("transformers_version");
+    if (end_tokens.empty())
+      end_tokens = read_token_ids(*json, "eos_token_id", generation_file(tokenizer).string());
+  }
+  if (find_family(config.family) != nullptr)  // else transformers takes ids of the class's own
+    for (char const* const key : {"bos_token_id", "eos_token_id"}) options.config[key] = nullptr;
+  auto const set_token_id = [&](char const* key, nlohmann::json const& id) {
+    options.config[key] = id;
+    (*options.generation_config)[key] = id;
+  };
+  if (!tokenizer.empty()) {
+    auto const loaded_tokenizer = load_fitting_tokenizer(tokenizer, config);
+    auto const& files = loaded_tokenizer.files();
+    if (files.source.filename() == "tokenizer.json")  // with the tokenizer's other files
+      options.tokenizer = std::filesystem::absolute(files.source).parent_path();
+    options.extra_files["tokenizer.json"] = files.json;
+    if (!files.config.empty()) options.extra_files["tokenizer_config.json"] = files.config;
+    if (auto const end = loaded_tokenizer.eos_id(); end && end_tokens.empty())
+      end_tokens.push_back(*end);
+    if (auto const begin = loaded_tokenizer.id_of_role("bos_token"))
+      set_token_id("bos_token_id", *begin);
+  }
+  if (end_tokens.size() == 1) set_token_id("eos_token_id", end_tokens.front());
+  if (end_tokens.size() > 1) set_token_id("eos_token_id", end_tokens);
+  return options;
+}
+
+std::string tokenizer_of_export(model_source const& source, std::filesystem::path const& out,
+                                convert_options const& options) {
+  if (!options.tokenizer.empty()) return options.tokenizer;
+  if (!source.tokenizer().empty()) return source.tokenizer();
+  std::error_code unreadable;  // an unreadable file counts as absent
+  bool const replaces_export = options.existing == parallel::checkpoint::if_exists::replace &&
+                               std::filesystem::exists(out / "config.json", unreadable) &&
+                               std::filesystem::exists(out / "tokenizer.json", unreadable);
+  return replaces_export ? out.string() : std::string();
+}
+
+void export_hugging_face(model_source const& source, std::filesystem::path const& out,
+                         convert_options const& options) {
+  auto export_settings = export_options_of(
+      source.config(), options.dtype.empty() ? source.dtype() : options.dtype,
+      tokenizer_of_export(source, out, options),
+      options.tokenizer.empty() ? source.end_tokens() : std::vector<std::int64_t>());
+  export_settings.max_shard_bytes = options.max_shard_bytes;
+  export_settings.existing = options.existing;
+  auto const shapes = hf::shapes_of(source.config());
+  source.require_tensors(shapes);
+  std::optional<merged_weights> merged;
+  if (source.config().lora) merged.emplace(source);
+  auto const parameters = hf::without_adapters(shapes);
+  auto const stored = stored_tensors_of(source.config(), parameters);
+  auto const read = [&](std::string const& name, index begin, std::span<float> elements) {
+    merged ? merged->read(name, begin, elements) : source.read(name, begin, elements);
+  };
+  hf::hf_export(
+      out, stored.shapes,
+      [&](std::string const& name, index begin, std::span<float> elements) {
+        stored.read(name, begin, elements, read);
+      },
+      export_settings);
+}
+
+void export_adapter(model_source const& source, std::filesystem::path const& out,
+                    convert_options const& options) {
+  auto const& config = source.config();
+  require(config.lora.has_value(), source.path().string(), ": has no adapters");
+  auto const type = precision_named(options.dtype.empty() ? "float32" : options.dtype);
+  auto export_settings =
+      hf::adapter_options_of(config, type, options.base.empty() ? source.base() : options.base);
+  export_settings.existing = options.existing;
+  auto const shapes = hf::shapes_of(config);
+  source.require_tensors(shapes);
+  auto const parameters = hf::adapters_of(shapes);
+  auto const stored = stored_tensors_of(config, parameters);
+  auto const read = [&](std::string const& name, index begin, std::span<float> elements) {
+    source.read(name, begin, elements);
+  };
+  hf::hf_export(
+      out, stored.shapes,
+      [&](std::string const& name, index begin, std::span<float> elements) {
+        stored.read(name, begin, elements, read);
+      },
+      export_settings);
+}
+
+std::filesystem::path import_hugging_face(model_source const& source,
+                                          std::filesystem::path const& root,
+                                          convert_options const& options) {
+  namespace ckpt = parallel::checkpoint;
+  ckpt::save_target target{.root = root, .id = {}};
+  require(!source.config().lora, "an adapter beside ", source.path().string(),
+          " is no checkpoint's model; begin from the adapter as it is "
+          "(model.pretrained_lora_id_or_path), or make one model of both first (--merge)");
+  require(!hf::is_model(root), root.string(),
+          ": holds a Hugging Face model; choose another folder for the checkpoint");
+  require(options.existing == ckpt::if_exists::replace || !std::filesystem::exists(target.folder()),
+          target.folder().string(),
+          ": is there already; choose another folder or replace it (--replace)");
+  if (!options.tokenizer.empty())
+    static_cast<void>(load_fitting_tokenizer(options.tokenizer, source.config()));
+  auto const shapes = hf::shapes_of(source.config());
+  source.require_tensors(shapes);
+  ckpt::folder_claim const claim(root);
+  target.token = claim.id().token;
+  target.generation = claim.id().generation;
+  ckpt::prepare_save(target);
+  try {
+    write_checkpoint(source, target, shapes, options);
+  } catch (...) {
+    ckpt::abandon_save(target);
+    throw;
+  }
+  return target.folder();
+}
+
+}  // namespace mpt

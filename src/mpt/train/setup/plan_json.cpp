@@ -1,0 +1,142 @@
+#include <mpt/train/setup/plan_json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include <mpt/config/model/flops.hpp>
+#include <mpt/config/model/linear_layers.hpp>
+#include <mpt/train/setup/idle_ranks.hpp>
+#include <parallel/train/step/show_step.hpp>
+
+namespace mpt {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json json_of_model(train_config const& config) {
+  auto const& m = config.model;
+  ordered_json out{{"family", m.family},
+                   {"parameters", parameter_count(m)},
+                   {"layers", m.n_layers},
+                   {"width", m.d_model},
+                   {"heads", m.n_heads},
+                   {"vocabulary", m.vocab_size},
+                   {"positions", positions_name(m)}};
+  if (m.lora)
+    out["adapters"] = {{"rank", m.lora->rank}, {"parameters", adapter_parameter_count(m)}};
+  return out;
+}
+
+ordered_json json_of_layout(train_config const& config, run_plan const& plan, int ranks) {
+  auto const& layout = plan.layout;
+  auto const& p = config.parallelism;
+  ordered_json out{{"text", describe_layout(config, layout)},
+                   {"ranks", ranks},
+                   {"data_ranks", data_ranks(layout)},
+                   {"pipeline", layout.degree<axis::pipeline>()},
+                   {"replicate", layout.degree<axis::replicate>()},
+                   {"shard", layout.degree<axis::shard>()},
+                   {"context", layout.degree<axis::context>()},
+                   {"tensor", layout.degree<axis::tensor>()},
+                   {"zero_stage", config.zero_stage},
+                   {"reshard_after_forward", plan.reshard_after_forward},
+                   {"reduce_every_microbatch", plan.reduce_every_microbatch}};
+  if (p.pipeline > 1)
+    out["schedule"] = {{"name", p.schedule},
+                       {"text", describe_stages(config)},
+                       {"idle_share", idle_share_of_pipeline(config, plan)}};
+  return out;
+}
+
+ordered_json json_of_recomputation(run_plan const& plan) {
+  if (plan.recompute.empty()) return nullptr;
+  auto const blocks = std::ranges::count_if(
+      plan.recompute, [](recomputation const& r) { return r != recomputation{}; });
+  return {{"blocks", blocks},
+          {"activation_bytes_of_microbatch", plan.microbatch.activations},
+          {"activation_bytes_without", plan.without_recomputation.activations},
+          {"operations_of_microbatch", plan.microbatch.operations},
+          {"operations_without", plan.without_recomputation.operations}};
+}
+
+ordered_json json_of_memory(train_config const& config, run_plan const& plan) {
+  auto by_stage = ordered_json::array();
+  for (auto const& stage : plan.by_stage)
+    by_stage.push_back({{"total_bytes", stage.total()}, {"bytes", json_of(stage)}});
+  ordered_json out{{"total_bytes", plan.memory.total()},
+                   {"bytes", json_of(plan.memory)},
+                   {"host_bytes", plan.memory.offloaded},
+                   {"by_pipeline_rank", std::move(by_stage)}};
+  out["available_bytes"] = plan.available > 0 ? ordered_json(plan.available) : ordered_json();
+  out["fits"] = plan.available > 0 ? ordered_json(fits(plan)) : ordered_json();
+  if (!config.checkpoint.save_folder.empty()) {
+    std::size_t largest = 0;
+    for (auto const& stage : plan.by_stage)
+      largest = std::max(largest, bytes_to_save(config, stage));
+    out["checkpoint_bytes"] = largest;
+    out["saves_in_background"] = plan.saves_in_background;
+  }
+  return out;
+}
+
+}  // namespace
+
+ordered_json json_of(train::memory_plan const& memory) {
+  ordered_json out{{"parameters", memory.values}, {"gradients", memory.gradients}};
+  if (memory.trees > 0) out["gradients_of_microbatches"] = memory.trees;
+  out["master_weights"] = memory.master;
+  out["optimizer_states"] = memory.optimizer;
+  out["buffers"] = memory.buffers;
+  out["activations"] = memory.activations;
+  out["scratch"] = memory.scratch.total();
+  return out;
+}
+
+ordered_json json_of_plan(train_config const& config, run_plan const& plan, int ranks,
+                          std::int64_t batches) {
+  index const length = config.train_loader.max_seq_len;
+  auto const tokens = config.global_train_batch_size * length;
+  return {
+      {"run_name", config.run_name},
+      {"model", json_of_model(config)},
+      {"precision", config.precision == precision_kind::fp32 ? "fp32" : "bf16"},
+      {"reduce_dtype", config.reduce_dtype == parallel::zero::reduce_dtype::bf16 ? "bf16" : "fp32"},
+      {"optimizer", config.optimizer.name},
+      {"layout", json_of_layout(config, plan, ranks)},
+      {"batch",
+       {{"sequences", config.global_train_batch_size},
+        {"tokens_of_sequence", length},
+        {"tokens", tokens},
+        {"sequences_of_rank", plan.split.device_batch},
+        {"microbatches", plan.split.accumulation},
+        {"microbatch", plan.split.microbatch},
+        {"microbatch_is_automatic", plan.is_microbatch_automatic},
+        {"idle_share_of_data_ranks", idle_share_of_data_ranks(config, plan)}}},
+      {"recomputation", json_of_recomputation(plan)},
+      {"steps", batches},
+      {"tokens", batches * tokens},
+      {"flops_per_token", flops_per_token(config.model, length)},
+      {"causal_flops_per_token", causal_flops_per_token(config.model, length)},
+      {"memory", json_of_memory(config, plan)},
+      {"notes", notes_on_idle_ranks(config, plan)}};
+}
+
+ordered_json json_of_step(std::vector<train::step_plan> const& plans) {
+  auto out = ordered_json::array();
+  for (auto const& plan : plans) {
+    auto actions = ordered_json::array();
+    for (auto const& action : plan.actions)
+      actions.push_back({{"stream", name_of_lane(plan, action.lane)},
+                         {"action", text_of(plan, action)},
+                         {"after", action.dependencies}});
+    out.push_back({{"pipeline_rank", plan.rank},
+                   {"microbatches", plan.microbatches},
+                   {"actions", std::move(actions)}});
+  }
+  return out;
+}
+
+}  // namespace mpt

@@ -1,0 +1,18 @@
+// a layer has no visit_parameters(f) that calls f with each parameter
+#include <parallel/ops/host.hpp>
+
+#include "../model.hpp"
+
+struct hidden {};
+struct of_hidden : messages::model {
+  hidden other;
+
+  void visit_units(auto&& visit) {
+    using uses = std::vector<parallel::parameter_base<float>*>;
+    visit(std::string("body"), other, std::vector<parallel::train::part>{0}, uses{});
+  }
+};
+
+void run(of_hidden& model, parallel::host::device& device, parallel::single& comm) {
+  parallel::train::stepper const step(model, device, comm, parallel::decoupled_adamw{}, {});
+}

@@ -1,0 +1,184 @@
+// Tests of the settings around the step: sharding, logging, and ParallelLM's own keys.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/run/read_system.hpp>
+#include <mpt/yaml/yaml.hpp>
+#include <parallel/support/files.hpp>
+
+namespace read_system_test {
+
+inline mpt::train_config read(std::string const& text,
+                              mpt::precision_kind precision = mpt::precision_kind::amp_bf16) {
+  auto const root = mpt::parse_yaml(text, "f.yaml");
+  mpt::train_config config;
+  config.precision = precision;
+  config.checkpoint.save_folder = "saved";  // to which a run can roll back
+  mpt::config_reader reader(root, "", config.report);
+  mpt::detail::read_system(reader, config);
+  config.logging = mpt::detail::read_logging(reader);
+  reader.finish();
+  return config;
+}
+
+inline std::string problem(std::string const& text) {
+  return test::message_of([&] { static_cast<void>(read(text)); });
+}
+
+TEST_CASE("reduction_order: by rank unless canonical is set") {
+  using enum parallel::zero::reduction_order;
+  CHECK(read("{}").reduction_order == by_rank);
+  CHECK(read("reduction_order: by_rank").reduction_order == by_rank);
+  CHECK(read("reduction_order: canonical").reduction_order == canonical_tree);
+  CHECK(problem("reduction_order: canonicla") ==
+        "f.yaml:1:18: reduction_order: 'canonicla' is not an order of sums; there are by_rank, "
+        "canonical");
+}
+
+TEST_CASE("reduce_dtype: fp32, or bf16 in the order by rank") {
+  using enum parallel::zero::reduce_dtype;
+  CHECK(read("{}").reduce_dtype == full);
+  CHECK(read("reduce_dtype: fp32").reduce_dtype == full);
+  auto const narrow = read("{reduce_dtype: bf16, fsdp_config: {mixed_precision: PURE}}");
+  CHECK(narrow.reduce_dtype == parallel::zero::reduce_dtype::bf16);
+  CHECK(narrow.report.notes.empty());
+  CHECK(problem("reduce_dtype: fp8") ==
+        "f.yaml:1:15: reduce_dtype: 'fp8' is not a type of reductions; there are fp32, bf16");
+  CHECK(problem("{reduce_dtype: bf16, reduction_order: canonical}") ==
+        "f.yaml:1:16: reduce_dtype: bf16 is not for reduction_order canonical, which rounds "
+        "nowhere; leave one out");
+}
+
+TEST_CASE("fsdp_config: strategies become ZeRO stages") {
+  CHECK(read("{}").zero_stage == 0);
+  CHECK(read("{}").report.notes.empty());
+  CHECK(read("fsdp_config:").zero_stage == 0);
+  CHECK(read("fsdp_config: {sharding_strategy: NO_SHARD}").zero_stage == 0);
+  auto const full = read("fsdp_config: {sharding_strategy: FULL_SHARD, mixed_precision: PURE}");
+  CHECK(full.zero_stage == 3);
+  CHECK_FALSE(full.reshard_after_forward.has_value());  // the plan decides
+  CHECK_FALSE(full.parallelism.shard.has_value());
+  REQUIRE(full.report.notes.size() == 1);
+  CHECK(full.report.notes[0] ==
+        "fsdp_config.mixed_precision PURE: gradients are reduced in fp32, not bf16; set "
+        "reduce_dtype to bf16 for half the bytes");
+  CHECK(read("fsdp_config: {sharding_strategy: SHARD_GRAD_OP}").zero_stage == 2);
+  auto const hybrid = read(
+      "fsdp_config: {sharding_strategy: HYBRID_SHARD, "
+      "data_parallel_shard_degree: 4, data_parallel_replicate_degree: 2}");
+  CHECK(hybrid.zero_stage == 3);
+  CHECK(hybrid.parallelism.shard == 4);
+  CHECK(hybrid.parallelism.replicate == 2);
+  auto const plain = read("fsdp_config: {sharding_strategy: HYBRID_SHARD}");
+  CHECK(plain.zero_stage == 3);
+  CHECK(plain.parallelism.shard_within_node);
+  CHECK_FALSE(plain.parallelism.shard.has_value());
+  auto const other = read(
+      "fsdp_config: {sharding_strategy: _HYBRID_SHARD_ZERO2, "
+      "data_parallel_shard_degree: -1, data_parallel_replicate_degree: 2}");
+  CHECK(other.zero_stage == 2);
+  CHECK_FALSE(other.parallelism.shard.has_value());
+  CHECK(other.parallelism.replicate == 2);
+  CHECK(read("fsdp_config: {reshard_after_forward: false}").reshard_after_forward == false);
+  CHECK(read("fsdp_config: {reshard_after_forward: true}").reshard_after_forward == true);
+  CHECK_FALSE(read("fsdp_config: {reshard_after_forward: auto}").reshard_after_forward.has_value());
+  CHECK_FALSE(read("{}").reduce_every_microbatch.has_value());
+  CHECK(read("reduce_every_microbatch: true").reduce_every_microbatch == true);
+  CHECK(
+      read("fsdp_config: {mixed_precision: PURE}", mpt::precision_kind::fp32).report.notes.empty());
+  CHECK(read("{fsdp_config: {sharding_strategy: SHARD_GRAD_OP}, zero_stage: 0}").zero_stage == 0);
+  CHECK(read("fsdp_config: {activation_checkpointing: true}").report.notes.empty());
+}
+
+TEST_CASE("system settings: ParallelLM's own keys are read") {
+  auto const config = read(
+      "{zero_stage: 1, ranks: 4, threads: 2, device_memory: 80GB, bucket_bytes: 1e6, dry_run: "
+      "true, "
+      "preflight: true, print_plan: true, "
+      "dist_timeout: 60, deadlines: {step: 20, save: 100}, on_not_finite: roll_back, "
+      "corruption_check: {interval: 100ba, on_transient: stop}, "
+      "spike_check: {on_spike: roll_back, deviations: 4.5, window: 64}, "
+      "progress_bar: yes, console_log_interval: 10ba}");
+  CHECK(config.zero_stage == 1);
+  CHECK(config.ranks == 4);
+  CHECK(config.threads == 2);
+  CHECK(config.bucket_bytes == 1'000'000);
+  CHECK(config.device_memory == 80'000'000'000);
+  CHECK(config.dry_run);
+  CHECK(config.preflight);
+  CHECK(config.print_plan);
+  CHECK(config.dist_timeout == 60);
+  CHECK(config.deadlines.setup == 60);
+  CHECK(config.deadlines.first_step == 60);
+  CHECK(config.deadlines.step == 20);
+  CHECK(config.deadlines.save == 100);
+  CHECK(config.deadlines.load == 60);
+  CHECK(config.on_not_finite == mpt::bad_batch_policy::roll_back);
+  CHECK(mpt::to_string(config.corruption_check.interval) == "100ba");
+  CHECK(config.corruption_check.on_transient == mpt::transient_policy::stop);
+  CHECK(read("zero_stage: 1").corruption_check.interval.count == 0);
+  REQUIRE(config.spike_check.has_value());
+  CHECK(config.spike_check->on_spike == mpt::bad_batch_policy::roll_back);
+  CHECK(config.spike_check->deviations == 4.5);
+  CHECK(config.spike_check->window == 64);
+  CHECK_FALSE(read("zero_stage: 1").spike_check.has_value());
+  CHECK_FALSE(read("spike_check:").spike_check.has_value());
+  auto const usual = read("spike_check: {}").spike_check;
+  REQUIRE(usual.has_value());
+  CHECK(usual->on_spike == mpt::bad_batch_policy::skip);
+  CHECK(usual->deviations == 6);
+  CHECK(usual->window == 128);
+  CHECK(config.logging.progress_bar);
+  CHECK(mpt::to_string(config.logging.console_log_interval) == "10ba");
+}
+
+TEST_CASE("system settings: each invalid one gives one message") {
+  std::vector<std::pair<std::string, std::string>> const cases{
+      {"zero_stage: 5", "f.yaml:1:13: zero_stage: expected 0, 1, 2 or 3, found 5"},
+      {"ranks: 0", "f.yaml:1:8: ranks: must be from 1 to 4096, found 0"},
+      {"dist_timeout: 0",
+       "f.yaml:1:15: dist_timeout: expected seconds above 0 and up to 1e6, found 0"},
+      {"deadlines: {save: -1}",
+       "f.yaml:1:19: deadlines.save: expected seconds above 0 and up to 1e6, found -1"},
+      {"deadlines: {stop: 5}",
+       "f.yaml:1:13: deadlines.stop: unknown key; did you mean 'deadlines.step'?"},
+      {"on_not_finite: ignore",
+       "f.yaml:1:16: on_not_finite: 'ignore' is not a way to go on; there are stop, skip, "
+       "roll_back"},
+      {"spike_check: {on_spike: stay}",
+       "f.yaml:1:25: spike_check.on_spike: 'stay' is not a way to go on; there are stop, skip, "
+       "roll_back"},
+      {"spike_check: {deviations: 0}",
+       "f.yaml:1:27: spike_check.deviations: expected a number above 0 and up to 1e6, found 0"},
+      {"spike_check: {deviations: .nan}",
+       "f.yaml:1:27: spike_check.deviations: expected a finite number, found '.nan'"},
+      {"spike_check: {window: 3}",
+       "f.yaml:1:23: spike_check.window: must be from 4 to 10000 updates, found 3"},
+      {"spike_check: {windows: 64}",
+       "f.yaml:1:15: spike_check.windows: unknown key; did you mean 'spike_check.window'?"},
+      {"spike_check: skip", "f.yaml:1:14: spike_check: expected a mapping, found 'skip'"},
+      {"corruption_check: {interval: -1ba}",
+       "f.yaml:1:30: corruption_check.interval: '-1ba' is a negative time"},
+      {"corruption_check: {on_transient: skip}",
+       "f.yaml:1:34: corruption_check.on_transient: 'skip' is not a way to go on; there are "
+       "repeat, stop"},
+      {"bucket_bytes: 1", "f.yaml:1:15: bucket_bytes: must be at least 4096, found 1"},
+      {"device_memory: lots",
+       "f.yaml:1:16: device_memory: expected a size such as 80GB or 24GiB, found 'lots'"},
+      {"fsdp_config: {sharding_strategy: SHARD_OP}",
+       "f.yaml:1:34: fsdp_config.sharding_strategy: expected 'FULL_SHARD', 'SHARD_GRAD_OP', "
+       "'NO_SHARD', 'HYBRID_SHARD' or '_HYBRID_SHARD_ZERO2', found 'SHARD_OP'"},
+      {"fsdp_config: {mixed_precision: {param_dtype: bf16}}",
+       "f.yaml:1:32: fsdp_config.mixed_precision: a mapping is not yet supported; use DEFAULT or "
+       "PURE"},
+      {"fsdp_config: {limit_all_gather: true}",
+       "f.yaml:1:15: fsdp_config.limit_all_gather: unknown key; did you mean "
+       "'fsdp_config.limit_all_gathers'?"},
+      {"console_log_interval: 0ba", "f.yaml:1:23: console_log_interval: must be above 0"}};
+  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+}
+
+}  // namespace read_system_test

@@ -1,0 +1,38 @@
+#include <doctest/doctest.h>
+
+#include <mpt/tokenizer/chat/chat_template.hpp>
+
+#include "mpt/data/scratch.hpp"
+#include "parallel/support/files.hpp"
+
+namespace chat_template_test {
+
+std::optional<mpt::chat_template> read(nlohmann::json const& config) {
+  return mpt::read_chat_template({.json = "{}", .config = config.dump(), .source = {}});
+}
+
+TEST_CASE("chat template: it is read as a string or the default of a list, with its tokens") {
+  CHECK_FALSE(mpt::read_chat_template({.json = "{}", .config = "", .source = {}}).has_value());
+  CHECK_FALSE(read({{"chat_template", nullptr}}).has_value());
+  auto const one = read(
+      {{"chat_template", "{{ 1 }}"}, {"bos_token", "<s>"}, {"eos_token", {{"content", "</s>"}}}});
+  REQUIRE(one.has_value());
+  CHECK(one->text == "{{ 1 }}");
+  CHECK(one->bos_token == "<s>");
+  CHECK(one->eos_token == "</s>");
+  auto const list = nlohmann::json::array(
+      {{{"name", "tool_use"}, {"template", "a"}}, {{"name", "default"}, {"template", "b"}}});
+  CHECK(read({{"chat_template", list}}).value().text == "b");
+  CHECK_THROWS_AS(static_cast<void>(read({{"chat_template", 3}})), parallel::error);
+}
+
+TEST_CASE("chat template: chat_template.jinja beside the tokenizer has priority") {
+  test::temporary_folder const folder;
+  test::write_all(folder / "chat_template.jinja", "{{ 2 }}");
+  mpt::tokenizer_files const files{.json = "{}",
+                                   .config = R"({"chat_template": "{{ 1 }}"})",
+                                   .source = folder / "tokenizer.json"};
+  CHECK(mpt::read_chat_template(files).value().text == "{{ 2 }}");
+}
+
+}  // namespace chat_template_test

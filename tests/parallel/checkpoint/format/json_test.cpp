@@ -1,0 +1,63 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <parallel/checkpoint/format/json.hpp>
+#include <parallel/support/files.hpp>
+
+namespace json_test {
+namespace pc = parallel::checkpoint;
+
+std::string problem(std::string const& text) {
+  return test::message_of([&] { static_cast<void>(pc::parse_json(text, "file x")); });
+}
+
+TEST_CASE("JSON: text is parsed, and damage is reported with the file's name") {
+  CHECK(pc::parse_json(R"({"a": [1, {"a": 2}], "b": {"a": 3}})", "x")["a"][1]["a"] == 2);
+  for (auto const* bad : {"", "{", "{\"a\":}", "[1,]", "{\"a\":1}}", "\"\xff\"", "nul"})
+    CHECK(test::contains(problem(bad), "file x: not valid JSON"));
+}
+
+TEST_CASE("JSON: a repeated key in one object is refused") {
+  CHECK(problem(R"({"a": 1, "b": {"a": 1}, "a": 2})") ==
+        "file x: key \"a\" stands twice in one object");
+  CHECK(test::contains(problem(R"([{"k": [], "k": 2}])"), "key \"k\" stands twice"));
+}
+
+TEST_CASE("JSON: nesting deeper than the limit is refused, however deep") {
+  auto const nested = [](std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  CHECK(problem(nested(pc::max_json_depth)).empty());
+  CHECK(problem(nested(pc::max_json_depth + 1)) == "file x: JSON nested deeper than 64");
+  CHECK(problem(std::string(10'000'000, '[')) == "file x: JSON nested deeper than 64");
+}
+
+TEST_CASE("JSON: members are looked up with their types") {
+  auto const json = pc::parse_json(
+      R"({"n": 7, "negative": -1, "real": 1.0, "huge": 9223372036854775808, "s": "t",
+          "shape": [2, 3], "bad": [2, "3"], "long": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]})",
+      "x");
+  CHECK(pc::natural_member(json, "n", "x") == 7);
+  CHECK(pc::string_member(json, "s", "x") == "t");
+  CHECK(pc::shape_member(json, "shape", "x") == std::vector<parallel::index>{2, 3});
+  auto const fails = [&](auto action) { return test::message_of(action); };
+  for (auto const* key : {"negative", "real", "huge", "s"})
+    CHECK(test::contains(fails([&] { static_cast<void>(pc::natural_member(json, key, "x")); }),
+                         "must be a whole number from 0 to 9223372036854775807"));
+  CHECK(fails([&] { static_cast<void>(pc::member(json, "z", "x")); }) == "x: lacks \"z\"");
+  CHECK(test::contains(fails([&] { static_cast<void>(pc::member(json["n"], "z", "x")); }),
+                       "expected a JSON object, found number"));
+  CHECK(test::contains(fails([&] { static_cast<void>(pc::string_member(json, "n", "x")); }),
+                       "must be a string, not number"));
+  CHECK(test::contains(fails([&] { static_cast<void>(pc::shape_member(json, "bad", "x")); }),
+                       "\"bad\" must be a whole number"));
+  CHECK(test::contains(fails([&] { static_cast<void>(pc::shape_member(json, "long", "x")); }),
+                       "17 dimensions"));
+  CHECK(test::contains(fails([&] { static_cast<void>(pc::array_member(json, "s", "x")); }),
+                       "must be an array, not string"));
+  CHECK(test::contains(fails([&] { static_cast<void>(pc::dump_json("\xff", "x")); }),
+                       "x: cannot be written as JSON"));
+}
+
+}  // namespace json_test
