@@ -40,6 +40,15 @@ parallellm_consumer(conformance -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(trainer -DCMAKE_PREFIX_PATH=${prefix} -DEXAMPLES=${PROJECT_SOURCE_DIR}/docs/examples)
 parallellm_consumer(mpt -DCMAKE_PREFIX_PATH=${prefix})
 set_tests_properties(consumer/mpt PROPERTIES FIXTURES_REQUIRED "installed;installed_mpt")
+# The library of the component host, which this build makes for the test: besides the operations, one file.
+if(TARGET ParallelLM_host)
+  set_target_properties(ParallelLM_host PROPERTIES EXCLUDE_FROM_ALL OFF)
+  add_test(NAME consumer/install_host COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR}
+    --component host --prefix ${prefix})
+  set_tests_properties(consumer/install_host PROPERTIES FIXTURES_SETUP installed_host FIXTURES_REQUIRED installed)
+  parallellm_consumer(host -DCMAKE_PREFIX_PATH=${prefix})
+  set_tests_properties(consumer/host PROPERTIES FIXTURES_REQUIRED "installed;installed_host")
+endif()
 parallellm_consumer(version -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(subdirectory -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR})
 parallellm_consumer(fetch_content -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR}

@@ -17,8 +17,9 @@ namespace parallel::pipeline {
 /// The schedule called `name`; `stages_per_rank` applies to interleaved only, the V schedules
 /// have 2. Throws when there is no schedule of that name, or when it does not support these
 /// numbers.
-[[nodiscard]] inline schedule make_schedule(std::string_view name, int ranks, int microbatches,
-                                            int stages_per_rank = 2) {
+template <class = void>
+[[nodiscard]] schedule make_schedule(std::string_view name, int ranks, int microbatches,
+                                     int stages_per_rank = 2) {
   if (name == "gpipe") return gpipe(ranks, microbatches);
   if (name == "1f1b") return one_f_one_b(ranks, microbatches);
   if (name == "interleaved") return interleaved(ranks, microbatches, stages_per_rank);

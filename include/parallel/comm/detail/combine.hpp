@@ -94,8 +94,9 @@ void tree_sum_block(accumulate_t<T>* sum, std::span<void const* const> sources, 
 
 /// Combines `count` elements of every source, in order, and writes the result, of element type
 /// result_type, to every out.
-inline void combine(dtype type, reduction op, std::span<void* const> outs,
-                    std::span<void const* const> sources, std::size_t count) {
+template <class = void>
+void combine(dtype type, reduction op, std::span<void* const> outs,
+             std::span<void const* const> sources, std::size_t count) {
   if (sources.size() == 1 && result_type(type, op) == type) {  // a single rank: at most a copy
     for (void* const out : outs)
       if (out != sources[0]) std::memcpy(out, sources[0], count * size_of(type));

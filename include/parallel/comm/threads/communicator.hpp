@@ -71,8 +71,9 @@ inline void combine_chunk(parallel::detail::exchange_mover const& mover, operati
 }
 
 /// Does this rank's share of a complete rendezvous. Does not wait.
-inline void run_share(parallel::detail::exchange_mover const& mover, operation const& op,
-                      operations const& by_rank, int rank) {
+template <class = void>
+void run_share(parallel::detail::exchange_mover const& mover, operation const& op,
+               operations const& by_rank, int rank) {
   auto const r = static_cast<std::size_t>(rank);
   auto const ranks = static_cast<int>(by_rank.size());
   auto const out_shard = [&](int i) {

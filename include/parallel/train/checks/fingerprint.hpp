@@ -100,7 +100,8 @@ namespace detail {
 /// The faults by subject; empty: all statements about the same subject agree. The bits that most
 /// ranks have stated are right; among those with as many ranks, the bits that were stated most
 /// often. Cost: sorts the statements.
-[[nodiscard]] inline std::vector<fingerprint_fault> judge(
+template <class = void>
+[[nodiscard]] std::vector<fingerprint_fault> judge(
     std::vector<fingerprint_statement> statements) {
   std::ranges::stable_sort(statements, {},
                            [](auto const& statement) { return statement.print.subject; });

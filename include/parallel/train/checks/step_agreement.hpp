@@ -153,9 +153,10 @@ inline constexpr step_difference counting_differs{
 /// ranks must give as many microbatches, else only those along other axes than replicate and shard,
 /// which have the same data. If the ranks are not all of `shape`, they have the same data too. Rank
 /// r is called names[r], or r when there are no names.
-[[nodiscard]] inline std::string disagreement(std::span<step_terms const> by_rank,
-                                              training_layout const& shape, bool in_step,
-                                              std::span<int const> names = {}) {
+template <class = void>
+[[nodiscard]] std::string disagreement(std::span<step_terms const> by_rank,
+                                       training_layout const& shape, bool in_step,
+                                       std::span<int const> names = {}) {
   bool const all_of_shape = by_rank.size() == static_cast<std::size_t>(shape.ranks());
   auto const data_of = [&](std::size_t rank) {
     return all_of_shape ? shape.position<axis::replicate, axis::shard>(static_cast<int>(rank)) : 0;

@@ -18,7 +18,8 @@
 namespace parallel::train {
 
 /// Describes options, one line each.
-[[nodiscard]] inline std::vector<std::string> describe(stepper_options const& options) {
+template <class = void>
+[[nodiscard]] std::vector<std::string> describe(stepper_options const& options) {
   std::vector<std::string> out;
   auto const add = [&](std::string_view name, auto const& value) {
     out.push_back(concat("stepper_options::", name, " ", value));

@@ -367,10 +367,11 @@ class step_lowering {
 
 /// Returns the step plan of a rank for its pipeline plan, stages, units and choices. Cost: linear
 /// in the number of actions.
-[[nodiscard]] inline step_plan lower_step(pipeline::plan const& tasks,
-                                          std::vector<stage_range> const& stages,
-                                          std::vector<planned_unit> const& units,
-                                          step_choices const& choices) {
+template <class = void>
+[[nodiscard]] step_plan lower_step(pipeline::plan const& tasks,
+                                   std::vector<stage_range> const& stages,
+                                   std::vector<planned_unit> const& units,
+                                   step_choices const& choices) {
   return detail::step_lowering(tasks, stages, units, choices).lower();
 }
 

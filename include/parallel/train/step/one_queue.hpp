@@ -21,7 +21,8 @@ namespace parallel::train {
 /// Reorders the actions of the plans of all ranks into the order in which they begin with the
 /// durations that `cost` gives; dependencies, and the order on every stream, stay. The plans must
 /// have been proved. Cost: that of the proof, and of sorting.
-inline void order_for_one_queue(std::span<step_plan> plans, step_costs cost = {}) {
+template <class = void>
+void order_for_one_queue(std::span<step_plan> plans, step_costs cost = {}) {
   detail::step_rendezvous run(plans, cost, step_queues::one_pass);
   require(run.run().good(), "order_for_one_queue: the plans of the step cannot run");
   for (std::size_t i = 0; i < plans.size(); ++i) {

@@ -91,7 +91,9 @@ struct step_residency {
 
 /// Throws the verdict's sentence when the plans cannot run, or cannot where each rank has
 /// `one_queue`.
-inline void require_runs(std::span<step_plan const> plans, bool one_queue = false) {
+/// A template, so that ParallelLM::host can hold it compiled.
+template <class = void>
+void require_runs(std::span<step_plan const> plans, bool one_queue = false) {
   auto found = verify(plans);
   if (found.good() && one_queue) found = verify_in_one_queue(plans);
   require(found.good(), text_of(found, plans));
