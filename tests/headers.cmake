@@ -150,19 +150,36 @@ if(PARALLELLM_CLANG)
   endif()
 endif()
 
-# Mistakes that a compiler names in a short message: g++, which users have, and in --full clang++ too.
+# Mistakes that a compiler names in a short message: g++, which users have, and in --full clang++ too. Those that include the
+# same headers are compiled by g++ together, and in --full each alone.
 set(compilers ${PARALLELLM_GXX} ${PARALLELLM_CLANG})
 list(FILTER compilers EXCLUDE REGEX NOTFOUND)
 file(GLOB mistakes RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}/messages CONFIGURE_DEPENDS
   ${CMAKE_CURRENT_SOURCE_DIR}/messages/*/*.cpp)
+set(together "")
+if(PARALLELLM_GXX AND Python3_Interpreter_FOUND)
+  foreach(headers model layers)
+    set(snippets "")
+    foreach(mistake IN LISTS mistakes)
+      file(STRINGS messages/${mistake} included LIMIT_COUNT 1 REGEX "^#include \"\\.\\./${headers}\\.hpp\"")
+      if(included AND NOT mistake MATCHES "operations_not_included")  # others include the operations
+        list(APPEND snippets ${mistake})
+      endif()
+    endforeach()
+    list(APPEND together ${snippets})
+    add_test(NAME messages/together/${headers} COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_CURRENT_SOURCE_DIR}/messages/check_together.py ${PARALLELLM_GXX} ${snippets})
+    set_tests_properties(messages/together/${headers} PROPERTIES TIMEOUT 300)
+  endforeach()
+endif()
 foreach(compiler IN LISTS compilers)
   get_filename_component(name ${compiler} NAME)
-  set(labels "")
-  if(PARALLELLM_GXX AND NOT compiler STREQUAL PARALLELLM_GXX)
-    set(labels LABELS full)
-  endif()
   foreach(mistake IN LISTS mistakes)
     cmake_path(GET mistake STEM stem)
+    set(labels "")
+    if(mistake IN_LIST together OR (PARALLELLM_GXX AND NOT compiler STREQUAL PARALLELLM_GXX))
+      set(labels LABELS full)
+    endif()
     add_test(NAME messages/${name}/${stem}
       COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/messages/check.sh ${compiler} ${mistake})
     set_tests_properties(messages/${name}/${stem} PROPERTIES TIMEOUT 300 ${labels})
