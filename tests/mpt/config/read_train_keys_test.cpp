@@ -1049,9 +1049,10 @@ TEST_CASE("known keys: every key that a source reads has a row in the table") {
   std::size_t found = 0;
   auto const headers = test::checkout() / "include" / "mpt";
   std::vector<std::filesystem::path> sources;
-  for (auto const& folder : {headers / "config", test::checkout() / "apps" / "mpt" / "config"})
-    for (auto const& file : std::filesystem::directory_iterator(folder))
-      if (file.is_regular_file()) sources.push_back(file.path());
+  for (auto const& folder : {headers / "config", test::checkout() / "src" / "mpt" / "config"})
+    for (auto const& file : std::filesystem::recursive_directory_iterator(folder))
+      if (file.is_regular_file() && file.path().parent_path().filename() != "families")
+        sources.push_back(file.path());
   for (auto const& source : sources) {
     auto const text = parallel::read_text_file(source, 1 << 20);
     for (auto const& key : requested_keys(text)) {
