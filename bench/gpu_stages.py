@@ -329,7 +329,7 @@ class Pretraining:
     batches: int = 30
 
 
-TINY_PRETRAINING = Pretraining(2 << 20, 500, 512, 128, 2, 2, 64, 4, 2, 12)
+TINY_PRETRAINING = Pretraining(1 << 18, 500, 512, 64, 2, 2, 32, 4, 2, 6)
 
 
 def prepare_text(job, sizes):
@@ -338,7 +338,7 @@ def prepare_text(job, sizes):
     if not (folder / "data").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        write_text(folder / "sample", 2 << 20)
+        write_text(folder / "sample", min(sizes.text_bytes, 2 << 20))
         write_text(folder / "text", sizes.text_bytes)
         job.run([gpu_machine.product("train_tokenizer", job.options), "--vocab_size", sizes.tokens,
                  "--out", folder / "tokenizer", folder / "sample"])

@@ -30,5 +30,4 @@ parallellm_rehearsed(pretrain pretrain parallellm_app_support parallellm_app_tra
 add_test(NAME programs/gpu_rehearsal COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/programs/gpu/gpu_rehearsal.sh
   ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR}/programs-gpu_rehearsal ${CMAKE_CURRENT_BINARY_DIR}/rehearsal
   ${PARALLELLM_PROGRAMS})
-set_tests_properties(programs/gpu_rehearsal PROPERTIES TIMEOUT 1800 PROCESSORS 2
-  SKIP_RETURN_CODE 77)
+set_tests_properties(programs/gpu_rehearsal PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77)

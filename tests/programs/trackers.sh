@@ -179,7 +179,7 @@ fi
 
 # The real ones, all in one run, whose W&B client is killed in the middle.
 unset MLFLOW_TRACKING_TOKEN
-port=$((20000 + RANDOM % 20000))
+port=$((20000 + RANDOM % 12000))
 "$python" -m mlflow server --backend-store-uri "sqlite:///$work/mlflow.db" --artifacts-destination "$work/artifacts" \
   --host 127.0.0.1 --port $port --workers 1 > mlflow.log 2>&1 & server=$!
 until "$python" -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:$port/health')" 2> /dev/null; do

@@ -2,6 +2,7 @@
 import http.server
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -13,6 +14,16 @@ class QuietServer(http.server.ThreadingHTTPServer):
 
     def handle_error(self, request, client_address):
         """A client that goes away is none of the tests' errors."""
+
+
+def server_with_own_port(port, handler):
+    """A server at `port`, or (0) at a port below those that the system gives to others, so that a restart has it again."""
+    while True:
+        try:
+            return QuietServer(("127.0.0.1", port or random.randrange(20000, 32000)), handler)
+        except OSError:
+            if port:
+                raise
 
 
 class JsonHandler(http.server.BaseHTTPRequestHandler):

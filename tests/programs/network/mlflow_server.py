@@ -18,7 +18,7 @@ import threading
 import time
 import urllib.parse
 
-from local_server import JsonHandler, QuietServer
+from local_server import JsonHandler, server_with_own_port
 
 FILTER = re.compile(r"^tags\.(\w+) = '([^']*)'$")
 NAME = re.compile(r"^[/\w.\- ]*$", re.ASCII)
@@ -188,7 +188,7 @@ def main():
     parser.add_argument("--lose-creations", type=int, default=0)
     options = parser.parse_args()
     store = Store(options.file)
-    server = QuietServer(("127.0.0.1", options.port), handler(store, options))
+    server = server_with_own_port(options.port, handler(store, options))
     print("ready", server.server_address[1], flush=True)
     server.serve_forever()
 

@@ -17,7 +17,7 @@ import re
 import threading
 import urllib.parse
 
-from local_server import JsonHandler, QuietServer
+from local_server import JsonHandler, server_with_own_port
 
 ENTITY = "tester"
 
@@ -151,7 +151,7 @@ def main():
     parser.add_argument("--key", default="")
     options = parser.parse_args()
     store = Store(options.file)
-    server = QuietServer(("127.0.0.1", options.port), handler(store, options))
+    server = server_with_own_port(options.port, handler(store, options))
     print("ready", server.server_address[1], flush=True)
     server.serve_forever()
 
