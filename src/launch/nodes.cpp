@@ -35,8 +35,6 @@ using json = nlohmann::json;
 using std::chrono::steady_clock;
 
 constexpr auto poll_interval = std::chrono::milliseconds(50);
-/// The interval at which a leader signals that its run is alive.
-constexpr auto beat_interval = std::chrono::seconds(5);
 /// A wrong seal is taken for a leftover of an earlier run until no valid seal has been read for
 /// this long.
 constexpr auto stale_seal_limit = std::chrono::seconds(5);
@@ -85,12 +83,13 @@ bool contains(std::vector<int> const& nodes, int node) {
 }  // namespace
 
 node_meeting::node_meeting(std::filesystem::path folder, run_key key, node_report self,
-                           std::chrono::seconds wait, std::chrono::seconds absence_limit)
+                           seconds wait, seconds absence_limit, seconds beat_interval)
     : folder_(std::move(folder)),
       key_(std::move(key)),
       self_(std::move(self)),
       wait_limit_(wait),
       absence_limit_(absence_limit),
+      beat_interval_(beat_interval),
       read_outage_(wait),
       write_outage_(wait),
       run_(self_.node == 0 ? random_name() : std::string()) {}
@@ -165,7 +164,7 @@ bool node_meeting::is_led_by_another() {
   };
   auto const previous = read_leading_run();
   if (previous.empty()) return false;
-  for (auto const deadline = steady_clock::now() + 2 * beat_interval;
+  for (auto const deadline = steady_clock::now() + 2 * beat_interval_;
        steady_clock::now() < deadline; std::this_thread::sleep_for(poll_interval))
     if (auto const current = read_leading_run(); current != previous) return !current.empty();
   return false;
@@ -248,12 +247,10 @@ bool node_meeting::lead(std::string const& name) {
     std::iota(expected.begin(), expected.end(), 0);
   }
   // beats show the others that this node leads while it waits for them
-  auto const current_beat_interval = std::max<steady_clock::duration>(
-      poll_interval, std::min<steady_clock::duration>(
-                         beat_interval, std::chrono::milliseconds(absence_limit_) / 4));
+  auto const current_beat_interval =
+      std::max<seconds>(poll_interval, std::min(beat_interval_, absence_limit_ / 4));
   // a leader other than node 0 has already waited before it became the leader
-  auto const absence_limit =
-      self_.node == 0 ? steady_clock::duration(absence_limit_) : absence_limit_ / 4;
+  auto const absence_limit = self_.node == 0 ? absence_limit_ : absence_limit_ / 4;
   int beats = 0;
   auto const write_answer = [&](char const* phase, std::string const& problem) {
     auto const text =
@@ -456,7 +453,7 @@ std::vector<int> node_meeting::unfinished_nodes() const {
 void node_meeting::beat() {
   write_pending();
   auto const time = steady_clock::now();
-  if (max_nodes() == 1 || !leads() || time - last_beat_ < beat_interval) return;
+  if (max_nodes() == 1 || !leads() || time - last_beat_ < beat_interval_) return;
   auto text = json::parse(last_answer_);
   text["beat"] = ++beats_;
   try {

@@ -52,14 +52,15 @@ struct node_assignment {
 }
 
 struct sealed_text;
+using seconds = std::chrono::duration<double>;
 
 class node_meeting {
  public:
   /// `folder` must exist. A node waits for the others for `wait`. A member of the last start that
-  /// does not come back within `gone` is treated as gone.
-  node_meeting(std::filesystem::path folder, run_key key, node_report self,
-               std::chrono::seconds wait,
-               std::chrono::seconds absence_limit = std::chrono::seconds(60));
+  /// does not come back within `absence_limit` is treated as gone. While ranks run the leader shows
+  /// at each `beat_interval` that its run is alive.
+  node_meeting(std::filesystem::path folder, run_key key, node_report self, seconds wait,
+               seconds absence_limit = seconds(60), seconds beat_interval = seconds(5));
 
   /// Blocks until the nodes are present and agree, and returns which of them run. Where this node
   /// leads, the start gets the number `generation`. Throws `error` when the nodes disagree or too
@@ -122,7 +123,7 @@ class node_meeting {
   std::filesystem::path folder_;
   run_key key_;
   node_report self_;
-  std::chrono::seconds wait_limit_, absence_limit_;
+  seconds wait_limit_, absence_limit_, beat_interval_;
   outage read_outage_, write_outage_;
   std::string run_;           // its name; empty before the first meeting, except on node 0
   std::string nonce_;         // this node's nonce

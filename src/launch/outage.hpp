@@ -20,7 +20,7 @@ class outage {
   using clock = std::chrono::steady_clock;
 
   /// An outage that lasts longer than `limit` is an error.
-  explicit outage(std::chrono::seconds limit) : limit_(limit) {}
+  explicit outage(std::chrono::duration<double> limit) : limit_(limit) {}
 
   /// Whether `action` succeeded. Throws its error when no action has succeeded for too long.
   template <class Action>
@@ -60,7 +60,7 @@ class outage {
     mpt::console::say("note: {}; it is tried again for {} s\n", problem, limit_.count());
   }
 
-  std::chrono::seconds limit_;
+  std::chrono::duration<double> limit_;
   std::optional<clock::time_point> begin_;  // of the current outage
   clock::time_point last_failure_ = clock::time_point::min();
   bool is_reported_ = false;

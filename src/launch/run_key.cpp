@@ -44,19 +44,19 @@ bool publish(std::string const& part, std::filesystem::path const& name, std::st
   return ::write(out.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-/// The first bytes of an open file. Waits a moment for a file that another process is writing.
-std::string read_key(int file) {
+/// The first bytes of an open file, once it has as many.
+std::string read_key(int file, std::chrono::milliseconds wait) {
   std::string text(key_digits, '\0');
-  for (int tries = 0; tries < 40; ++tries) {
+  for (auto const end = std::chrono::steady_clock::now() + wait;;) {
     if (::pread(file, text.data(), text.size(), 0) == static_cast<ssize_t>(key_digits)) return text;
+    if (std::chrono::steady_clock::now() >= end) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  return {};
 }
 
 }  // namespace
 
-run_key run_key::read(std::filesystem::path const& file) {
+run_key run_key::read(std::filesystem::path const& file, std::chrono::milliseconds wait) {
   parallel::descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (in.get() < 0) parallel::files::failure(file, "this run's key cannot be read");
   struct ::stat status {};
@@ -65,7 +65,7 @@ run_key run_key::read(std::filesystem::path const& file) {
                     file.native(),
                     ": a run's key is a file that only its owner can read, and the owner who "
                     "starts the run; chmod 600 it, or remove it and a new one is made");
-  auto text = read_key(in.get());
+  auto text = read_key(in.get(), wait);
   parallel::require(!text.empty(), file.native(), ": a run's key has ", key_digits,
                     " characters at least");
   return run_key(std::move(text));

@@ -1,6 +1,7 @@
 // run_key: the secret of the processes of one run, in a file that only its owner can read.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -11,8 +12,9 @@ namespace apps {
 class run_key {
  public:
   /// Reads the key in `file`. Throws `error` unless this user owns the file and only the owner can
-  /// read it (0600).
-  [[nodiscard]] static run_key read(std::filesystem::path const& file);
+  /// read it (0600). Waits for a file that another process is writing.
+  [[nodiscard]] static run_key read(std::filesystem::path const& file,
+                                    std::chrono::milliseconds wait = std::chrono::seconds(2));
 
   /// Reads the key in `file`; the first process that calls this makes the file, atomically.
   [[nodiscard]] static run_key read_or_make(std::filesystem::path const& file);

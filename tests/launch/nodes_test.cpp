@@ -44,9 +44,10 @@ struct shared_run {
   temporary_folder folder = {};
   run_key key = run_key::read_or_make(folder.path() / "key");
 
-  [[nodiscard]] node_meeting node(node_report const& settings, std::chrono::seconds wait,
-                                  std::chrono::seconds absence_limit = 60s) const {
-    return {folder.path(), key, settings, wait, absence_limit};
+  [[nodiscard]] node_meeting node(node_report const& settings, std::chrono::milliseconds wait,
+                                  std::chrono::milliseconds absence_limit = 60s,
+                                  std::chrono::milliseconds beat_interval = 5s) const {
+    return {folder.path(), key, settings, wait, absence_limit, beat_interval};
   }
 };
 
@@ -175,7 +176,7 @@ TEST_CASE(
     settings.spares = 1;
     settings.min_nodes = 2;
     node_meeting meeting(shared_folder.path(), run_key::read(shared_folder.path() / "key"),
-                         settings, std::chrono::seconds(20), std::chrono::seconds(1));
+                         settings, 20s, 500ms);
     for (int start = 0;;) {  // the spare may see only the second start
       auto const assignment = meeting.meet(start);
       assignments[self][assignment.generation] = assignment;
@@ -221,7 +222,7 @@ TEST_CASE(
     auto settings = report(self, 1);
     settings.nodes = 1;
     settings.spares = 1;
-    return shared.node(settings, self == 0 ? 20s : 2s, 1s);
+    return shared.node(settings, self == 0 ? 20s : 1s, 300ms, 100ms);
   };
   auto leader = node(0);
   CHECK(leader.meet(0).position == 0);
@@ -240,7 +241,7 @@ TEST_CASE(
                          while (!late_node.has_new_meeting())
                            std::this_thread::sleep_for(std::chrono::milliseconds(50));
                        }()),
-                       doctest::Contains("has given no sign of life for 2 s"), parallel::error);
+                       doctest::Contains("has given no sign of life for 1 s"), parallel::error);
 }
 
 /// Node 0 meets `survivor` and disappears then, as when its machine fails. Returns the assignment
@@ -261,14 +262,14 @@ inline std::filesystem::path next_lead_file(apps::node_assignment const& assignm
 
 TEST_CASE("node_meeting: a node 0 that comes back follows the node that leads the run now") {
   shared_run const shared;
-  auto survivor = shared.node(report(1), 20s, 1s);
-  auto second = meet_and_lose(shared.node(report(0), 20s, 1s), survivor);
+  auto survivor = shared.node(report(1), 20s, 500ms);
+  auto second = meet_and_lose(shared.node(report(0), 20s, 500ms), survivor);
   survivor.announce_failure({1, 137, "its peer is gone"});
   auto const led = next_lead_file(second);
   std::thread meets([&] { second = survivor.meet(1); });
   while (!std::filesystem::exists(led)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  auto returned_node = shared.node(report(0), 20s, 1s);
+  auto returned_node = shared.node(report(0), 20s, 500ms);
   auto const returned_assignment = returned_node.meet(0);
   meets.join();
   CHECK(returned_assignment.folder == second.folder);
@@ -281,8 +282,8 @@ TEST_CASE("node_meeting: a node 0 that comes back follows the node that leads th
 
 TEST_CASE("node_meeting: where the candidate for the lead is gone, too, another node leads") {
   shared_run const shared;
-  auto survivor = shared.node(report(1, 1), 20s, 1s);
-  auto second = meet_and_lose(shared.node(report(0, 1), 20s, 1s), survivor);
+  auto survivor = shared.node(report(1, 1), 20s, 250ms);
+  auto second = meet_and_lose(shared.node(report(0, 1), 20s, 250ms), survivor);
   std::ofstream{next_lead_file(second)};  // node 0 has claimed the lead, and is gone then
   auto const first_folder = second.folder.string();
   std::filesystem::create_directory(first_folder.substr(0, first_folder.rfind('-')) + "-1");
@@ -364,13 +365,13 @@ TEST_CASE(
 
 TEST_CASE("node_meeting: too few remaining nodes are refused with their numbers") {
   shared_run const shared;
-  auto first = shared.node(report(0), 2s, 1s);
-  auto second = shared.node(report(1), 2s, 1s);
+  auto first = shared.node(report(0), 1s, 500ms);
+  auto second = shared.node(report(1), 20s, 500ms);
   std::thread other([&] { static_cast<void>(second.meet(0)); });
   static_cast<void>(first.meet(0));
   other.join();
   CHECK_THROWS_WITH_AS(static_cast<void>(first.meet(1)),
-                       doctest::Contains("node 1 has not come within 2 s"), parallel::error);
+                       doctest::Contains("node 1 has not come within 1 s"), parallel::error);
 }
 
 /// During its life this process can open no file, as where a folder's server does not answer.
@@ -517,7 +518,7 @@ TEST_CASE("run_key: a key file that others can read, or that is too short, is re
                        doctest::Contains("a file that only its owner can read"), parallel::error);
   std::ofstream(shared_folder.path() / "short") << "secret";
   std::filesystem::permissions(shared_folder.path() / "short", std::filesystem::perms(0600));
-  CHECK_THROWS_WITH_AS(static_cast<void>(run_key::read(shared_folder.path() / "short")),
+  CHECK_THROWS_WITH_AS(static_cast<void>(run_key::read(shared_folder.path() / "short", 100ms)),
                        doctest::Contains("64 characters"), parallel::error);
 }
 
