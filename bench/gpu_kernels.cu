@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(256)
 }
 __global__ void __launch_bounds__(256) adamw(kernels::adamw<bf16> body) { run(body); }
 __global__ void __launch_bounds__(256) add_bias(kernels::add_bias<bf16> body) { run(body); }
-__global__ void __launch_bounds__(256) add(kernels::add<bf16> body) { run(body); }
+__global__ void __launch_bounds__(256) add(kernels::pointwise<ops::addition, bf16, bf16> body) { run(body); }
 __global__ void __launch_bounds__(256) embedding(kernels::embedding<bf16> body) { run(body); }
 __global__ void __launch_bounds__(256) embedding_backward(kernels::sum_pieces<bf16> body) {
   run(body);
