@@ -6,7 +6,7 @@
 #include <parallel/comm/cuda/combine.hpp>
 #include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/pointwise/activation.hpp>
-#include <parallel/ops/cuda/kernels/update/adamw.hpp>
+#include <parallel/ops/cuda/kernels/update/element_update.hpp>
 #include <parallel/ops/cuda/kernels/attention/attention_parts.hpp>
 #include <parallel/ops/cuda/kernels/pointwise/bias.hpp>
 #include <parallel/ops/cuda/kernels/loss/cross_entropy.hpp>
@@ -14,7 +14,6 @@
 #include <parallel/ops/cuda/kernels/embedding.hpp>
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
 #include <parallel/ops/cuda/kernels/norm/norm.hpp>
-#include <parallel/ops/cuda/kernels/update/lion.hpp>
 #include <parallel/ops/cuda/kernels/norm/norm_gradients.hpp>
 #include <parallel/ops/cuda/kernels/norm/norm_weight_gradient.hpp>
 #include <parallel/ops/cuda/kernels/reduce.hpp>
