@@ -6,7 +6,7 @@
 #include <parallel/comm/cuda/combine.hpp>
 #include <parallel/device/cuda/launch.cuh>
 #include <parallel/ops/cuda/kernels/pointwise/activation.hpp>
-#include <parallel/ops/cuda/kernels/update/adamw.hpp>
+#include <parallel/ops/cuda/kernels/update/element_update.hpp>
 #include <parallel/ops/cuda/kernels/attention/attention_parts.hpp>
 #include <parallel/ops/cuda/kernels/pointwise/bias.hpp>
 #include <parallel/ops/cuda/kernels/loss/cross_entropy.hpp>
@@ -14,7 +14,6 @@
 #include <parallel/ops/cuda/kernels/embedding.hpp>
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
 #include <parallel/ops/cuda/kernels/norm/norm.hpp>
-#include <parallel/ops/cuda/kernels/update/lion.hpp>
 #include <parallel/ops/cuda/kernels/norm/norm_gradients.hpp>
 #include <parallel/ops/cuda/kernels/norm/norm_weight_gradient.hpp>
 #include <parallel/ops/cuda/kernels/reduce.hpp>
@@ -67,7 +66,7 @@ __global__ void __launch_bounds__(256)
 }
 __global__ void __launch_bounds__(256) adamw(kernels::adamw<bf16> body) { run(body); }
 __global__ void __launch_bounds__(256) add_bias(kernels::add_bias<bf16> body) { run(body); }
-__global__ void __launch_bounds__(256) add(kernels::add<bf16> body) { run(body); }
+__global__ void __launch_bounds__(256) add(kernels::pointwise<ops::addition, bf16, bf16> body) { run(body); }
 __global__ void __launch_bounds__(256) embedding(kernels::embedding<bf16> body) { run(body); }
 __global__ void __launch_bounds__(256) embedding_backward(kernels::sum_pieces<bf16> body) {
   run(body);

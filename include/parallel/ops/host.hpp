@@ -19,6 +19,5 @@
 #include <parallel/ops/host/pointwise/softcap.hpp>
 #include <parallel/ops/host/reduce.hpp>
 #include <parallel/ops/host/rows.hpp>
-#include <parallel/ops/host/update/adamw.hpp>
-#include <parallel/ops/host/update/lion.hpp>
+#include <parallel/ops/host/update/element_update.hpp>
 #include <parallel/ops/host/update/step_results.hpp>

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include <parallel/ops/update/adamw.hpp>
+#include <parallel/ops/update/element_update.hpp>
 #include <parallel/optim/concepts.hpp>
 
 namespace parallel {

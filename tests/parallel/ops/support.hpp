@@ -8,8 +8,12 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/philox.hpp>
@@ -114,6 +118,48 @@ template <class T>
          std::equal(reinterpret_cast<unsigned char const*>(a.data()),
                     reinterpret_cast<unsigned char const*>(a.data() + a.size()),
                     reinterpret_cast<unsigned char const*>(b.data()));
+}
+
+/// How far results may be from the reference's; without numbers they have the same bits, but for
+/// those of a NaN.
+struct tolerance {
+  double relative = 0;
+  double absolute = 0;
+};
+
+/// Compares arrays with the expected ones.
+template <class... T>
+void check_within(tolerance const& bound, std::tuple<std::vector<T>...> got,
+                  std::tuple<std::vector<T>...> const& expected) {
+  auto const check = [&]<class E>(std::vector<E>& a, std::vector<E> const& b) {
+    if constexpr (!std::is_integral_v<E>) {
+      bool const exact = bound.absolute == 0 && bound.relative == 0;
+      if (!exact) CHECK(excess(a, b, bound.relative) <= bound.absolute);
+      for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+        if (!exact || (std::isnan(double(a[i])) && std::isnan(double(b[i])))) a[i] = b[i];
+    }
+    CHECK(same_bits(a, b));
+  };
+  [&]<std::size_t... Array>(std::index_sequence<Array...>) {
+    (check(std::get<Array>(got), std::get<Array>(expected)), ...);
+  }
+  (std::index_sequence_for<T...>{});
+}
+
+/// Calls run(stream, arrays...), which may write to any of the arrays, on a reference stream and on
+/// host streams of one and two threads: these give the same bits, within the bound of the
+/// reference.
+template <class Run, class... T>
+void compare_host(tolerance const& bound, Run const& run, std::vector<T> const&... arrays) {
+  std::tuple expected(arrays...), one_thread(arrays...), two_threads(arrays...);
+  auto const run_on = [&](auto& s, auto& copies) {
+    std::apply([&](auto&... array) { run(s, std::span(array)...); }, copies);
+  };
+  on_reference([&](auto& s) { run_on(s, expected); });
+  on_host(1, [&](auto& s) { run_on(s, one_thread); });
+  on_host(2, [&](auto& s) { run_on(s, two_threads); });
+  check_within(bound, one_thread, expected);
+  check_within({}, two_threads, one_thread);
 }
 
 }  // namespace ops_support

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -27,10 +28,13 @@ class guarded {
   guarded(std::span<T const> values, std::size_t offset) : guarded(values.size(), offset) {
     if (!values.empty()) std::memcpy(bytes_.data() + begin_, values.data(), values.size_bytes());
   }
+  explicit guarded(std::pair<std::span<T const>, std::size_t> const& values_and_offset)
+      : guarded(values_and_offset.first, values_and_offset.second) {}
   guarded(guarded const&) = delete;
   guarded& operator=(guarded const&) = delete;
 
   [[nodiscard]] T* data() { return reinterpret_cast<T*>(bytes_.data() + begin_); }
+  [[nodiscard]] std::span<T> span() { return {data(), size_}; }
   [[nodiscard]] std::vector<T> values() { return {data(), data() + size_}; }
 
   /// Whether the guard regions are unchanged.

@@ -15,8 +15,7 @@
 #include <parallel/ops/reduce.hpp>
 #include <parallel/ops/reference.hpp>
 #include <parallel/ops/rows.hpp>
-#include <parallel/ops/update/adamw.hpp>
-#include <parallel/ops/update/lion.hpp>
+#include <parallel/ops/update/element_update.hpp>
 
 #include "support/twin.hpp"
 

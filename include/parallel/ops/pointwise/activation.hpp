@@ -20,8 +20,7 @@
 #include <type_traits>
 
 #include <parallel/core/dtype.hpp>
-#include <parallel/ops/detail/check.hpp>
-#include <parallel/ops/operation.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel::ops {
 
@@ -96,66 +95,44 @@ template <class A>
 
 }  // namespace detail
 
-template <class T>
-struct activation_arguments {
+struct activated_value : detail::pointwise_function<false> {
   static constexpr char const* name = "activation";
-  std::span<T> y;
-  std::span<T const> x;
   activation_kind kind;
 
-  [[nodiscard]] auto operands() const { return std::tuple(y, x); }
-  [[nodiscard]] std::uint64_t flops() const { return detail::cost_of(kind).forward * y.size(); }
-  [[nodiscard]] index parts() const { return detail::run_count(y); }
-  void compute(index part) const {
-    using A = accumulate_t<T>;
-    detail::for_each_in_run(part, y, [&](std::size_t i) {
-      y[i] = static_cast<T>(detail::activate(kind, A(x[i])).value);
-    });
+  explicit activated_value(activation_kind chosen) : kind(chosen) {}
+  [[nodiscard]] std::uint64_t flops() const { return detail::cost_of(kind).forward; }
+  template <class A>
+  A operator()(A x) const {
+    return detail::activate(kind, x).value;
   }
 };
-
-struct activation_fn {
-  template <class Stream, writable T>
-  void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x,
-                  activation_kind kind) const {
-    detail::require_equal("activation", "the size of y", y.size(), "that of x", x.size());
-    run_operation(s, activation_arguments<T>{y, x, kind});
-  }
-};
-/// activation(s, y, x, kind): y[i] = f(x[i]); y may be x.
-inline constexpr activation_fn activation{};
-
 template <class T>
-struct activation_backward_arguments {
-  static constexpr char const* name = "activation_backward";
-  std::span<T> dx;
-  std::span<T const> x;
-  std::span<T const> dy;
-  activation_kind kind;
+using activation_arguments = pointwise_arguments<activated_value, T, T>;
+/// activation(s, y, x, kind): y[i] = f(x[i]); y may be x.
+inline constexpr auto activation =
+    []<class Stream, writable T>(Stream& s, std::span<T> y,
+                                 std::span<std::type_identity_t<T> const> x, activation_kind kind) {
+      detail::run_pointwise(s, activated_value(kind), y, x);
+    };
 
-  [[nodiscard]] auto operands() const { return std::tuple(dx, x, dy); }
-  [[nodiscard]] std::uint64_t flops() const { return detail::cost_of(kind).backward * dx.size(); }
-  [[nodiscard]] index parts() const { return detail::run_count(dx); }
-  void compute(index part) const {
-    using A = accumulate_t<T>;
-    detail::for_each_in_run(part, dx, [&](std::size_t i) {
-      dx[i] = static_cast<T>(A(dy[i]) * detail::activate(kind, A(x[i])).slope);
-    });
+struct activation_gradient : activated_value {
+  static constexpr char const *name = "activation_backward",
+                              *sizes[] = {"the size of dx", "that of x", "that of dy"};
+
+  using activated_value::activated_value;
+  [[nodiscard]] std::uint64_t flops() const { return detail::cost_of(kind).backward; }
+  template <class A>
+  A operator()(A x, A dy) const {
+    return dy * detail::activate(kind, x).slope;
   }
 };
-
-struct activation_backward_fn {
-  template <class Stream, writable T>
-  void operator()(Stream& s, std::span<T> dx, std::span<std::type_identity_t<T> const> x,
-                  std::span<std::type_identity_t<T> const> dy, activation_kind kind) const {
-    detail::require_equal("activation_backward", "the size of dx", dx.size(), "that of x",
-                          x.size());
-    detail::require_equal("activation_backward", "the size of dx", dx.size(), "that of dy",
-                          dy.size());
-    run_operation(s, activation_backward_arguments<T>{dx, x, dy, kind});
-  }
-};
+template <class T>
+using activation_backward_arguments = pointwise_arguments<activation_gradient, T, T, T>;
 /// activation_backward(s, dx, x, dy, kind): dx[i] = dy[i] f'(x[i]); dx may be dy or x.
-inline constexpr activation_backward_fn activation_backward{};
+inline constexpr auto activation_backward =
+    []<class Stream, writable T>(
+        Stream& s, std::span<T> dx, std::span<std::type_identity_t<T> const> x,
+        std::span<std::type_identity_t<T> const> dy,
+        activation_kind kind) { detail::run_pointwise(s, activation_gradient(kind), dx, x, dy); };
 
 }  // namespace parallel::ops

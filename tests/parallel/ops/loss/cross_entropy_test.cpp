@@ -1,5 +1,6 @@
 // cross_entropy against the formula, numeric derivatives, ignored labels, ties and NaN; with logits
-// in the gradient's type and in the type in which it accumulates.
+// in the gradient's type and in the type in which it accumulates; and over a sliced vocabulary
+// against the whole one.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -9,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <parallel/ops/host/loss/cross_entropy.hpp>
-#include <parallel/ops/loss/cross_entropy.hpp>
+#include <parallel/ops/host/loss/sliced_cross_entropy.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/ops/reference.hpp>
 
@@ -22,6 +22,8 @@ using namespace ops_support;
 namespace ops = parallel::ops;
 using parallel::accumulate_t;
 using parallel::bf16;
+using parallel::index;
+using parallel::matrix_view;
 using std::ptrdiff_t;
 
 double formula(std::vector<double> const& logits, std::size_t label, double scale) {
@@ -39,7 +41,7 @@ struct result {
 
 template <class T, class L, class Stream>
 result<T> run(Stream& s, std::vector<L> const& logits, std::vector<std::int32_t> const& labels,
-              float scale = 1.0F) {
+              double scale = 1.0) {
   auto const rows = std::ssize(labels);
   result<T> out{std::vector<T>(logits.size()), std::vector<accumulate_t<T>>(labels.size()),
                 std::vector<std::uint8_t>(labels.size(), 9)};
@@ -68,16 +70,15 @@ TEST_CASE(
     "derivative") {
   auto const logits = random<double>(9, 1);
   double const h = 1e-5;
-  for (float const scale : {1.0F, 0.25F}) {
+  for (double const scale : {1.0, 0.25}) {
     parallel::reference::stream s;
     auto const got = run<double>(s, logits, {4}, scale);
-    CHECK(std::abs(got.losses[0] - formula(logits, 4, double(scale))) <= 1e-14);
+    CHECK(std::abs(got.losses[0] - formula(logits, 4, scale)) <= 1e-14);
     for (std::size_t i = 0; i < 9; ++i) {
       auto up = logits, down = logits;
       up[i] += h;
       down[i] -= h;
-      double const slope =
-          (formula(up, 4, double(scale)) - formula(down, 4, double(scale))) / (2.0 * h);
+      double const slope = (formula(up, 4, scale) - formula(down, 4, scale)) / (2.0 * h);
       CHECK(std::abs(got.gradient[i] - slope) <= 1e-9);
     }
   }
@@ -157,8 +158,8 @@ TEST_CASE_TEMPLATE("cross_entropy: the gradient may overwrite the logits, or be 
     auto const separate = run<T>(s, logits, labels);
     std::vector<accumulate_t<T>> losses(3), losses_only(3);
     std::vector<std::uint8_t> correct(3);
-    ops::cross_entropy(s, parallel::matrix_view<T>(), vector(losses_only), vector(correct),
-                       matrix(logits, 3), vector(labels));
+    ops::cross_entropy(s, matrix_view<T>(), vector(losses_only), vector(correct), matrix(logits, 3),
+                       vector(labels));
     s.synchronize();
     CHECK(same_bits(logits, initial));
     ops::cross_entropy(s, matrix(logits, 3), vector(losses), vector(correct), matrix(logits, 3),
@@ -226,15 +227,122 @@ TEST_CASE("cross_entropy: a label outside of the vocabulary is an error that nam
 
 TEST_CASE("cross_entropy: the meta device counts 4 operations per logit, and 4 for the gradient") {
   parallel::meta::stream s;
-  parallel::matrix_view<float> const logits(nullptr, {2, 5});
+  matrix_view<float> const logits(nullptr, {2, 5});
   parallel::vector_view<float> const losses(nullptr, {2});
   parallel::vector_view<std::uint8_t> const correct(nullptr, {2});
   parallel::vector_view<std::int32_t> const labels(nullptr, {2});
-  ops::cross_entropy(s, parallel::matrix_view<bf16>(), losses, correct, logits, labels);
+  ops::cross_entropy(s, matrix_view<bf16>(), losses, correct, logits, labels);
   CHECK(s.operations() == 40);
-  ops::cross_entropy(s, parallel::matrix_view<bf16>(nullptr, {2, 5}), losses, correct, logits,
-                     labels);
+  ops::cross_entropy(s, matrix_view<bf16>(nullptr, {2, 5}), losses, correct, logits, labels);
   CHECK(s.operations() == 120);
+}
+
+/// The same by sliced_cross_entropy with `ranks` slices of equal width; all ranks must compute the
+/// same loss. If types allow it and `in_place` is set, the gradient overwrites the logits.
+template <class T, class L, class Stream>
+result<T> sliced(Stream& s, std::vector<L> const& logits, std::vector<std::int32_t> const& labels,
+                 double scale, index ranks, bool in_place = false) {
+  using A = accumulate_t<T>;
+  auto const rows = std::ssize(labels);
+  index const columns = std::ssize(logits) / rows;
+  index const width = columns / ranks;
+  std::vector<A> statistics(static_cast<std::size_t>(ranks * rows * 4));
+  std::vector<std::vector<L>> parts;
+  auto const options = [&](index r) {
+    return ops::sliced_cross_entropy_options{
+        .scale = scale, .first = r * width, .vocabulary = columns};
+  };
+  for (index r = 0; r < ranks; ++r) {
+    auto& part = parts.emplace_back();
+    for (index m = 0; m < rows; ++m)
+      part.insert(part.end(), logits.begin() + m * columns + r * width,
+                  logits.begin() + m * columns + (r + 1) * width);
+    ops::vocabulary_statistics(s, matrix_view<A>(statistics.data() + r * rows * 4, {rows, 4}),
+                               matrix_view<L const>(part.data(), {rows, width}), vector(labels),
+                               options(r));
+  }
+  s.synchronize();
+  result<T> out{std::vector<T>(logits.size()), {}, {}};
+  for (index r = 0; r < ranks; ++r) {
+    auto& part = parts[static_cast<std::size_t>(r)];
+    std::vector<T> gradient(static_cast<std::size_t>(rows * width));
+    matrix_view<T> to(gradient.data(), {rows, width});
+    if constexpr (std::is_same_v<T, L>)
+      if (in_place) to = matrix(part, rows);
+    std::vector<A> losses(labels.size());
+    std::vector<std::uint8_t> correct(labels.size(), 9);
+    ops::sliced_cross_entropy(
+        s, to, vector(losses), vector(correct), matrix_view<L const>(part.data(), {rows, width}),
+        vector(labels), parallel::tensor_view<A const, 3>(statistics.data(), {ranks, rows, 4}),
+        options(r));
+    s.synchronize();
+    if (r == 0) {
+      out.losses = losses;
+      out.correct = correct;
+    }
+    CHECK(same_bits(out.losses, losses));
+    CHECK(out.correct == correct);
+    for (index m = 0; m < rows; ++m)
+      std::copy_n(to.data() + m * width, width, out.gradient.begin() + m * columns + r * width);
+  }
+  return out;
+}
+
+TEST_CASE_TEMPLATE(
+    "sliced_cross_entropy: slices give the loss, gradient and accuracy of the whole vocabulary", Of,
+    types<double>, types<float>, types<bf16>, types<bf16, float>) {
+  using T = typename Of::gradient;
+  using L = typename Of::logit;
+  index const rows = 37;
+  index const columns = 240;
+  for (double const scale : {1.0, 0.5}) {
+    auto logits = random<L>(rows * columns, 3, 4.0);
+    auto labels = random_ids(rows, static_cast<std::int32_t>(columns), 5);
+    labels[3] = -100;
+    // every third row has its label as the greatest logit, in ties with a later and with an earlier
+    // column
+    for (std::size_t m = 0; m < labels.size(); m += 3)
+      if (labels[m] >= 0) logits[m * columns + static_cast<std::size_t>(labels[m])] = number<L>(30);
+    logits[columns - 1] = number<L>(30);
+    logits[6 * columns] = number<L>(30);
+    parallel::reference::stream reference;
+    auto const expected = run<T>(reference, logits, labels, scale);
+    double const error = std::is_same_v<T, double> ? 1e-14 : 4 * unit<float>;
+    for (index const ranks : {1, 2, 3, 5, 8}) {
+      CAPTURE(ranks);
+      auto const compare = [&](result<T> const& got) {
+        CHECK(excess(got.losses, expected.losses, error) <= 8 * error);
+        CHECK(excess(got.gradient, expected.gradient, 4 * unit<T>) <= 4 * error);
+        CHECK(got.correct == expected.correct);
+      };
+      compare(sliced<T>(reference, logits, labels, scale, ranks));
+      for (int const threads : {1, 3}) {
+        parallel::host::stream host({.threads = threads});
+        auto const apart = sliced<T>(host, logits, labels, scale, ranks);
+        compare(apart);
+        auto const in_place = sliced<T>(host, logits, labels, scale, ranks, true);
+        CHECK(same_bits(in_place.gradient, apart.gradient));
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "sliced_cross_entropy: NaN in any slice makes the loss NaN, and invalid labels are refused") {
+  parallel::host::stream s;
+  std::vector<float> logits(12, 1.0F);
+  logits[1] = std::numeric_limits<float>::quiet_NaN();
+  auto const got = sliced<float>(s, logits, {4, 4}, 1.0, 3);
+  CHECK(std::isnan(got.losses[0]));
+  CHECK(got.correct[0] == 0);
+  CHECK(got.losses[1] == doctest::Approx(std::log(6.0)));
+  std::vector<float> statistics(8);
+  std::vector<std::int32_t> const labels{0, 6};
+  ops::vocabulary_statistics(s, matrix(statistics, 2), matrix(logits, 2), vector(labels),
+                             {.vocabulary = 6});
+  CHECK_THROWS_WITH(s.synchronize(),
+                    "ops::sliced_cross_entropy: label 6 of token 1 is outside of the vocabulary "
+                    "of 6");
 }
 
 }  // namespace cross_entropy_test

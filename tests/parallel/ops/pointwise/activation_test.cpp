@@ -61,28 +61,15 @@ TEST_CASE_TEMPLATE("activation: the host equals the reference for odd sizes, als
     for (auto const size : odd_sizes) {
       CAPTURE(static_cast<int>(kind));
       CAPTURE(size);
-      auto const x = random<T>(size, 3, 2.0);
-      auto const dy = random<T>(size, 4);
-      std::vector<T> y(x.size()), dx(x.size());
-      on_reference([&](auto& s) {
-        ops::activation(s, std::span(y), std::span(x), kind);
-        ops::activation_backward(s, std::span(dx), std::span(x), std::span(dy), kind);
-      });
-      auto const in_place = [&](int threads, std::vector<T>& forward, std::vector<T>& backward) {
-        forward = x;
-        backward = dy;
-        on_host(threads, [&](auto& s) {
-          ops::activation(s, std::span(forward), std::span(forward), kind);
-          ops::activation_backward(s, std::span(backward), std::span(x), std::span(backward), kind);
-        });
-      };
-      std::vector<T> y1, y2, dx1, dx2;
-      in_place(1, y1, dx1);
-      in_place(2, y2, dx2);
-      CHECK(excess(y1, y, 3.0 * unit<T>) <= 1e-6);
-      CHECK(excess(dx1, dx, 3.0 * unit<T>) <= 4e-6);
-      CHECK(same_bits(y1, y2));
-      CHECK(same_bits(dx1, dx2));
+      auto const run = [&](auto& s, auto y, auto x) { ops::activation(s, y, x, kind); };
+      compare_host({3.0 * unit<T>, 1e-6}, run, random<T>(size, 2), random<T>(size, 3, 2.0));
+      compare_host(
+          {3.0 * unit<T>, 4e-6},
+          [&](auto& s, auto in_place, auto dx, auto x) {
+            ops::activation_backward(s, dx, x, in_place, kind);
+            ops::activation_backward(s, in_place, x, in_place, kind);
+          },
+          random<T>(size, 4), random<T>(size, 5), random<T>(size, 3, 2.0));
     }
 }
 

@@ -10,19 +10,19 @@ namespace parallel::cuda {
 
 template <class T>
 void enqueue(stream& s, ops::activation_arguments<T> const& a) {
-  ops::visit_activation(a.kind, [&](auto kind) {
-    detail::launch(
-        s, a.name, detail::blocks_for(a.y.size(), pack_size<T>),
-        kernels::activation<T, decltype(kind)::value>{a.y.data(), a.x.data(), a.y.size()});
+  ops::visit_activation(a.function.kind, [&](auto kind) {
+    auto const [blocks, body] =
+        kernel_of_form(kernels::activated_value<T, decltype(kind)::value>{}, a);
+    detail::launch(s, a.name, blocks, body);
   });
 }
 
 template <class T>
 void enqueue(stream& s, ops::activation_backward_arguments<T> const& a) {
-  ops::visit_activation(a.kind, [&](auto kind) {
-    detail::launch(s, a.name, detail::blocks_for(a.dx.size(), pack_size<T>),
-                   kernels::activation_backward<T, decltype(kind)::value>{
-                       a.dx.data(), a.x.data(), a.dy.data(), a.dx.size()});
+  ops::visit_activation(a.function.kind, [&](auto kind) {
+    auto const [blocks, body] =
+        kernel_of_form(kernels::activation_gradient<T, decltype(kind)::value>{}, a);
+    detail::launch(s, a.name, blocks, body);
   });
 }
 

@@ -72,27 +72,23 @@ template <ops::activation_kind Kind, int Lanes>
 
 template <class T>
 void run_operation(stream& s, ops::activation_arguments<T> const& a) {
-  ops::visit_activation(a.kind, [&](auto chosen) {
-    detail::assign<T>(
-        s, a, a.y,
-        [from = a.x.data()](auto lanes, T const*, index i, index left)
-            __attribute__((always_inline)) {
-              return detail::activate<decltype(chosen)::value>(
-                  simd::load_partial<lanes>(from + i, left));
-            });
+  ops::visit_activation(a.function.kind, [&](auto kind) {
+    detail::run_packs(
+        s, [](auto, auto const& x) __attribute__((always_inline)) {
+          return detail::activate<decltype(kind)::value>(x);
+        },
+        a);
   });
 }
 
 template <class T>
 void run_operation(stream& s, ops::activation_backward_arguments<T> const& a) {
-  ops::visit_activation(a.kind, [&](auto chosen) {
-    detail::assign<T>(
-        s, a, a.dx,
-        [ from = a.x.data(), gradient = a.dy.data() ](auto lanes, T const*, index i,
-                                                      index left) __attribute__((always_inline)) {
-          return simd::load_partial<lanes>(gradient + i, left) *
-                 detail::slope<decltype(chosen)::value>(simd::load_partial<lanes>(from + i, left));
-        });
+  ops::visit_activation(a.function.kind, [&](auto kind) {
+    detail::run_packs(
+        s, [](auto, auto const& x, auto const& dy) __attribute__((always_inline)) {
+          return dy * detail::slope<decltype(kind)::value>(x);
+        },
+        a);
   });
 }
 

@@ -10,33 +10,85 @@
 
 namespace parallel::host {
 
+/// Tag for argument-dependent lookup of `simd_form(in_packs{}, f)`, which returns the function of
+/// an operation as one of packs: called with the number of lanes and a pack of each input.
+struct in_packs {};
+
+template <class T>
+[[nodiscard]] auto simd_form(in_packs, ops::constant<T> const& f) {
+  return [number = float(f.value)](auto lanes) __attribute__((always_inline)) {
+    return broadcast<lanes>(number);
+  };
+}
+
+/// Others run plain loops.
+struct no_packs {};
+template <class F>
+[[nodiscard]] no_packs simd_form(in_packs, F const&) {
+  return {};
+}
+
+[[nodiscard]] inline auto simd_form(in_packs, ops::addition) {
+  return [](auto, auto const& y, auto const& x) __attribute__((always_inline)) { return y + x; };
+}
+
+[[nodiscard]] inline auto simd_form(in_packs, ops::multiplication) {
+  return [](auto, auto const& y, auto const& x) __attribute__((always_inline)) { return y * x; };
+}
+
+[[nodiscard]] inline auto simd_form(in_packs, ops::scaling<float> f) {
+  return [f](auto lanes, auto const& y) __attribute__((always_inline)) {
+    return y * broadcast<lanes>(f.factor);
+  };
+}
+
+[[nodiscard]] inline auto simd_form(in_packs, ops::linear_combination<float> f) {
+  return [f](auto lanes, auto const& y, auto const& x) __attribute__((always_inline)) {
+    return x * broadcast<lanes>(f.alpha) + y * broadcast<lanes>(f.beta);
+  };
+}
+
+[[nodiscard]] inline auto simd_form(in_packs, ops::conversion<float>) {
+  return [](auto, auto const& x) __attribute__((always_inline)) { return x; };
+}
+
 namespace detail {
 
-/// Stores y[i...] = value(lanes, y, i, left), a pack of elements from i on, if To and From have
-/// SIMD kernels; else runs the plain loops.
-template <class From, class Arguments, class To, class Value>
-void assign(stream& s, Arguments const& a, std::span<To> y, Value value) {
+/// Runs a pointwise operation by its form for packs, or by plain loops where a type has no packs.
+template <class Form, class F, class T, class... X>
+void run_packs(stream& s, Form const& form, ops::pointwise_arguments<F, T, X...> const& a) {
   s.enqueue({a.name}, [=, threads = s.threads()] {
-    if constexpr (simd_element<To> && simd_element<From>) {
-      for_packs(
-          threads, std::ssize(y),
-          [ =, to = y.data() ](auto lanes, index i, index left) __attribute__((always_inline)) {
-            simd::store_partial(to + i, value(lanes, to, i, left), left);
-          });
+    if constexpr (!std::is_same_v<Form, no_packs> && simd_element<T> && (simd_element<X> && ...)) {
+      auto const assign = [&](auto... x) {
+        for_packs(
+            threads, std::ssize(a.y),
+            [ form, to = a.y.data(), ... from = x.data() ](auto lanes, index i, index left)
+                __attribute__((always_inline)) {
+                  if constexpr (F::reads_result)
+                    simd::store_partial(to + i,
+                                        form(lanes, simd::load_partial<lanes>(to + i, left),
+                                             simd::load_partial<lanes>(from + i, left)...),
+                                        left);
+                  else
+                    simd::store_partial(
+                        to + i, form(lanes, simd::load_partial<lanes>(from + i, left)...), left);
+                });
+      };
+      std::apply(assign, a.inputs);
     } else {
-      ops::compute(a);
+      parallel_for(threads, a.parts(), block_elements / ops::detail::run_elements,
+                   [&](index begin, index end) {
+                     for (index part = begin; part < end; ++part) a.compute(part);
+                   });
     }
   });
 }
 
 }  // namespace detail
 
-template <class T>
-void run_operation(stream& s, ops::fill_arguments<T> const& a) {
-  detail::assign<T>(
-      s, a, a.y,
-      [number = float(a.value)](auto lanes, T const*, index, index)
-          __attribute__((always_inline)) { return broadcast<lanes>(number); });
+template <class F, class T, class... X>
+void run_operation(stream& s, ops::pointwise_arguments<F, T, X...> const& a) {
+  detail::run_packs(s, simd_form(in_packs{}, a.function), a);
 }
 
 template <class T>
@@ -59,66 +111,6 @@ void run_operation(stream& s, ops::copy_rows_arguments<T> const& a) {
                     static_cast<std::size_t>(a.y.columns) * sizeof(T));
     });
   });
-}
-
-template <class T>
-void run_operation(stream& s, ops::add_arguments<T> const& a) {
-  detail::assign<T>(
-      s, a, a.y,
-      [from = a.x.data()](auto lanes, T const* to, index i,
-                          index left) __attribute__((always_inline)) {
-        return simd::load_partial<lanes>(to + i, left) + simd::load_partial<lanes>(from + i, left);
-      });
-}
-
-template <class T>
-void run_operation(stream& s, ops::multiply_arguments<T> const& a) {
-  detail::assign<T>(
-      s, a, a.y,
-      [from = a.x.data()](auto lanes, T const* to, index i,
-                          index left) __attribute__((always_inline)) {
-        return simd::load_partial<lanes>(to + i, left) * simd::load_partial<lanes>(from + i, left);
-      });
-}
-
-template <class T>
-void run_operation(stream& s, ops::scale_arguments<T> const& a) {
-  detail::assign<T>(
-      s, a, a.y,
-      [factor = a.factor](auto lanes, T const* to, index i, index left)
-          __attribute__((always_inline)) {
-            return simd::load_partial<lanes>(to + i, left) * broadcast<lanes>(factor);
-          });
-}
-
-template <class T, class U>
-void run_operation(stream& s, ops::axpby_arguments<T, U> const& a) {
-  detail::assign<U>(
-      s, a, a.y,
-      [ from = a.x.data(), alpha = static_cast<float>(a.alpha), beta = static_cast<float>(a.beta) ](
-          auto lanes, T const* to, index i, index left) __attribute__((always_inline)) {
-        return simd::load_partial<lanes>(from + i, left) * broadcast<lanes>(alpha) +
-               simd::load_partial<lanes>(to + i, left) * broadcast<lanes>(beta);
-      });
-}
-
-template <class T>
-void run_operation(stream& s, ops::normalise_arguments<T> const& a) {
-  s.enqueue({a.name}, [=, threads = s.threads()] {
-    parallel_for(threads, std::ssize(a.y), block_elements, [&](index begin, index end) {
-      auto part = a;
-      part.y = a.y.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-      ops::compute(part);
-    });
-  });
-}
-
-template <class To, class From>
-void run_operation(stream& s, ops::cast_arguments<To, From> const& a) {
-  detail::assign<From>(
-      s, a, a.y,
-      [from = a.x.data()](auto lanes, To const*, index i, index left)
-          __attribute__((always_inline)) { return simd::load_partial<lanes>(from + i, left); });
 }
 
 }  // namespace parallel::host

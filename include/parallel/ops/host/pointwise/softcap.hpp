@@ -7,29 +7,22 @@
 
 namespace parallel::host {
 
-template <class A>
-void run_operation(stream& s, ops::softcap_arguments<A> const& a) {
-  detail::assign<A>(
-      s, a, a.y, [
-        from = a.x.data(), cap = static_cast<float>(a.options.cap),
-        factor = static_cast<float>(a.options.scale / a.options.cap)
-      ](auto lanes, A const*, index i, index left) __attribute__((always_inline)) {
-        auto const z = simd::load_partial<lanes>(from + i, left) * broadcast<lanes>(factor);
-        return simd::tanh(z) * broadcast<lanes>(cap);
-      });
+[[nodiscard]] inline auto simd_form(in_packs, ops::capped_value const& f) {
+  return [
+    cap = static_cast<float>(f.options.cap),
+    factor = static_cast<float>(f.options.scale / f.options.cap)
+  ](auto lanes, auto const& x) __attribute__((always_inline)) {
+    return simd::tanh(x * broadcast<lanes>(factor)) * broadcast<lanes>(cap);
+  };
 }
 
-template <class T>
-void run_operation(stream& s, ops::softcap_backward_arguments<T> const& a) {
-  detail::assign<T>(
-      s, a, a.dx, [
-        from = a.y.data(), gradient = a.dy.data(), scale = static_cast<float>(a.options.scale),
-        inverse = static_cast<float>(1 / a.options.cap)
-      ](auto lanes, T const*, index i, index left) __attribute__((always_inline)) {
-        auto const share = simd::load_partial<lanes>(from + i, left) * broadcast<lanes>(inverse);
-        auto const slope = (broadcast<lanes>(1.0F) - share * share) * broadcast<lanes>(scale);
-        return simd::load_partial<lanes>(gradient + i, left) * slope;
-      });
+[[nodiscard]] inline auto simd_form(in_packs, ops::softcap_gradient const& f) {
+  return [
+    scale = static_cast<float>(f.options.scale), inverse = static_cast<float>(1 / f.options.cap)
+  ](auto lanes, auto const& y, auto const& dy) __attribute__((always_inline)) {
+    auto const share = y * broadcast<lanes>(inverse);
+    return dy * ((broadcast<lanes>(1.0F) - share * share) * broadcast<lanes>(scale));
+  };
 }
 
 }  // namespace parallel::host

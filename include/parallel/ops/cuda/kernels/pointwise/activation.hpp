@@ -10,7 +10,7 @@
 #include <cstddef>
 
 #include <parallel/core/dtype.hpp>
-#include <parallel/ops/cuda/elements.hpp>
+#include <parallel/ops/cuda/kernels/pointwise/elementwise.hpp>
 #include <parallel/ops/cuda/kernels/pointwise/normal_tail.hpp>
 #include <parallel/ops/pointwise/activation.hpp>
 
@@ -51,35 +51,23 @@ template <ops::activation_kind Kind, class T, class A = accumulate_t<T>>
   }
 }
 
+template <class T, ops::activation_kind Kind>
+struct activated_value : ops::detail::pointwise_function<false> {
+  using A = accumulate_t<T>;
+  PARALLELLM_DEVICE A operator()(A x) const { return activate<Kind, T>(x).value; }
+};
+
+template <class T, ops::activation_kind Kind>
+struct activation_gradient : ops::detail::pointwise_function<false> {
+  using A = accumulate_t<T>;
+  PARALLELLM_DEVICE A operator()(A x, A dy) const { return dy * activate<Kind, T>(x).slope; }
+};
+
 /// y[i] = f(x[i]).
 template <class T, ops::activation_kind Kind>
-struct activation {
-  T* y;
-  T const* x;
-  std::size_t count;
-
-  template <class Block>
-  PARALLELLM_DEVICE void operator()(Block& b) const {
-    for_each_element(
-        b, count, [](accumulate_t<T> v) { return activate<Kind, T>(v).value; }, y, x);
-  }
-};
-
+using activation = pointwise<activated_value<T, Kind>, T, T>;
 /// dx[i] = dy[i] f'(x[i]).
 template <class T, ops::activation_kind Kind>
-struct activation_backward {
-  T* dx;
-  T const* x;
-  T const* dy;
-  std::size_t count;
-
-  template <class Block>
-  PARALLELLM_DEVICE void operator()(Block& b) const {
-    for_each_element(
-        b, count,
-        [](accumulate_t<T> v, accumulate_t<T> d) { return d * activate<Kind, T>(v).slope; }, dx, x,
-        dy);
-  }
-};
+using activation_backward = pointwise<activation_gradient<T, Kind>, T, T, T>;
 
 }  // namespace parallel::cuda::kernels

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/grid.hpp>
 #include <parallel/ops/cuda/elements.hpp>
 #include <parallel/ops/pointwise/dropout.hpp>
 
@@ -48,3 +49,13 @@ struct dropout {
 };
 
 }  // namespace parallel::cuda::kernels
+
+namespace parallel::cuda {
+
+template <class T>
+[[nodiscard]] auto kernel_of(one_kernel, ops::dropout_arguments<T> const& a) {
+  return grid{blocks_for(a.y.size(), pack_size<T>),
+              kernels::dropout<T>{a.y.data(), a.x.data(), a.y.size(), a.options}};
+}
+
+}  // namespace parallel::cuda

@@ -1,28 +1,41 @@
-// Element-wise operations as kernels. Arithmetic is in accumulate_t<T>, and the result is rounded
-// once. Cost: memory bandwidth.
+// Pointwise operations and copies of rows as kernels. Arithmetic is in accumulate_t<T>, and the
+// result is rounded once. Cost: memory bandwidth.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
+#include <tuple>
+#include <utility>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/grid.hpp>
 #include <parallel/ops/cuda/elements.hpp>
 #include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/ops/rows_view.hpp>
 
 namespace parallel::cuda::kernels {
 
-/// y[i] = value.
-template <class T>
-struct fill {
+/// y[i] = function(x[i], ...) for the arrays x of `inputs`; y[i] comes first if the function reads
+/// it.
+template <class F, class T, class... X>
+struct pointwise {
   T* y;
-  T value;
+  void const* inputs[sizeof...(X) + 1];  // the last one is null
+  F function;
   std::size_t count;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
-    for_each_element(
-        b, count, [this] { return value; }, y);
+    assign(b, std::index_sequence_for<X...>{});
+  }
+
+ private:
+  template <class Block, std::size_t... Input>
+  PARALLELLM_DEVICE void assign(Block& b, std::index_sequence<Input...>) const {
+    auto const f = ops::detail::when_run(function);
+    if constexpr (F::reads_result)
+      for_each_element(b, count, f, y, y, static_cast<X const*>(inputs[Input])...);
+    else
+      for_each_element(b, count, f, y, static_cast<X const*>(inputs[Input])...);
   }
 };
 
@@ -43,103 +56,36 @@ struct copy_rows {
   }
 };
 
-/// y[i] += x[i].
-template <class T>
-struct add {
-  T* y;
-  T const* x;
-  std::size_t count;
-
-  template <class Block>
-  PARALLELLM_DEVICE void operator()(Block& b) const {
-    using A = accumulate_t<T>;
-    for_each_element(
-        b, count, [](A a, A other) { return a + other; }, y, y, x);
-  }
-};
-
-/// y[i] *= x[i].
-template <class T>
-struct multiply {
-  T* y;
-  T const* x;
-  std::size_t count;
-
-  template <class Block>
-  PARALLELLM_DEVICE void operator()(Block& b) const {
-    using A = accumulate_t<T>;
-    for_each_element(
-        b, count, [](A a, A other) { return a * other; }, y, y, x);
-  }
-};
-
-/// y[i] *= factor.
-template <class T>
-struct scale {
-  T* y;
-  accumulate_t<T> factor;
-  std::size_t count;
-
-  template <class Block>
-  PARALLELLM_DEVICE void operator()(Block& b) const {
-    for_each_element(
-        b, count, [this](accumulate_t<T> a) { return a * factor; }, y, y);
-  }
-};
-
-/// y[i] = alpha x[i] + beta y[i], rounded to T once.
-template <class T, class U>
-struct axpby {
-  using sum = ops::detail::sum_of_t<T, U>;
-
-  T* y;
-  U const* x;
-  sum alpha;
-  sum beta;
-  std::size_t count;
-
-  template <class Block>
-  PARALLELLM_DEVICE void operator()(Block& b) const {
-    for_each_element(
-        b, count,
-        [this](accumulate_t<T> old_y, accumulate_t<U> x_value) {
-          return static_cast<accumulate_t<T>>(alpha * sum(x_value) + beta * sum(old_y));
-        },
-        y, y, x);
-  }
-};
-
-/// y[i] /= max(sqrt(*squared_norm), min_norm), where the divisor is rounded to T.
-template <class T>
-struct normalise {
-  T* y;
-  double const* squared_norm;
-  double min_norm;
-  std::size_t count;
-
-  template <class Block>
-  PARALLELLM_DEVICE void operator()(Block& b) const {
-    using A = accumulate_t<T>;
-    auto const round = [](double x) { return static_cast<A>(static_cast<T>(static_cast<A>(x))); };
-    A const norm = round(std::sqrt(*squared_norm)), bound = round(min_norm);
-    A const divisor = norm < bound ? bound : norm;  // a NaN norm stays NaN
-    for_each_element(
-        b, count, [divisor](A a) { return a / divisor; }, y, y);
-  }
-};
-
-/// y[i] = x[i] converted to the type To; double is rounded to float before it is rounded to bf16.
-template <class To, class From>
-struct cast {
-  To* y;
-  From const* x;
-  std::size_t count;
-
-  template <class Block>
-  PARALLELLM_DEVICE void operator()(Block& b) const {
-    for_each_element(
-        b, count, [](accumulate_t<From> a) { return static_cast<accumulate_t<To>>(a); }, y, x);
-  }
-};
-
 }  // namespace parallel::cuda::kernels
+
+namespace parallel::cuda {
+
+/// The form in which a kernel computes a function, for results of type T: mostly the function.
+template <class T, class F>
+[[nodiscard]] F kernel_form(one_kernel, std::type_identity<T>, F const& f) {
+  return f;
+}
+
+/// The launch of a pointwise operation that is computed by the form `f`.
+template <class Form, class F, class T, class... X>
+[[nodiscard]] auto kernel_of_form(Form const& f, ops::pointwise_arguments<F, T, X...> const& a) {
+  auto const launch = [&](auto... x) {
+    return grid{
+        blocks_for(a.y.size(), group_size<T, X...>),
+        kernels::pointwise<Form, T, X...>{a.y.data(), {x.data()..., nullptr}, f, a.y.size()}};
+  };
+  return std::apply(launch, a.inputs);
+}
+
+template <class F, class T, class... X>
+[[nodiscard]] auto kernel_of(one_kernel tag, ops::pointwise_arguments<F, T, X...> const& a) {
+  return kernel_of_form(kernel_form(tag, std::type_identity<T>{}, a.function), a);
+}
+
+template <class T>
+[[nodiscard]] auto kernel_of(one_kernel, ops::copy_rows_arguments<T> const& a) {
+  return grid{blocks_for(threads_in_rows<pack_size<T>>(a.y.rows, a.y.columns)),
+              kernels::copy_rows<T>{a.y, a.x}};
+}
+
+}  // namespace parallel::cuda

@@ -2,53 +2,33 @@
 #pragma once
 
 #include <cmath>
-#include <cstddef>
 
 #include <parallel/core/dtype.hpp>
-#include <parallel/device/cuda/grid.hpp>
-#include <parallel/ops/cuda/elements.hpp>
+#include <parallel/ops/cuda/kernels/pointwise/elementwise.hpp>
 #include <parallel/ops/pointwise/softcap.hpp>
 
 namespace parallel::cuda::kernels {
 
-/// y[i] = cap tanh(scale x[i] / cap).
+/// cap tanh(scale x / cap).
 template <class A>
-struct softcap {
-  A* y;
-  A const* x;
-  std::size_t count;
-  ops::softcap_options options;
+struct capped_value : ops::detail::pointwise_function<false> {
+  A cap, factor;
 
-  template <class Block>
-  PARALLELLM_DEVICE void operator()(Block& b) const {
-    auto const cap = static_cast<A>(options.cap);
-    auto const factor = static_cast<A>(options.scale / options.cap);
-    for_each_element(
-        b, count, [=](A v) { return cap * std::tanh(factor * v); }, y, x);
-  }
+  explicit capped_value(ops::softcap_options const& o)
+      : cap(static_cast<A>(o.cap)), factor(static_cast<A>(o.scale / o.cap)) {}
+  PARALLELLM_DEVICE A operator()(A x) const { return cap * std::tanh(factor * x); }
 };
 
-/// dx[i] = dy[i] scale (1 - (y[i] / cap)^2).
-template <class T>
-struct softcap_backward {
-  T* dx;
-  accumulate_t<T> const* y;
-  T const* dy;
-  std::size_t count;
-  ops::softcap_options options;
+/// dy scale (1 - (y / cap)^2).
+template <class A>
+struct softcap_gradient : ops::detail::pointwise_function<false> {
+  A scale, inverse;
 
-  template <class Block>
-  PARALLELLM_DEVICE void operator()(Block& b) const {
-    using A = accumulate_t<T>;
-    auto const scale = static_cast<A>(options.scale);
-    auto const inverse = static_cast<A>(1.0 / options.cap);
-    for_each_element(
-        b, count,
-        [=](A v, A d) {
-          A const share = v * inverse;
-          return d * (scale * (A(1) - share * share));
-        },
-        dx, y, dy);
+  explicit softcap_gradient(ops::softcap_options const& o)
+      : scale(static_cast<A>(o.scale)), inverse(static_cast<A>(1.0 / o.cap)) {}
+  PARALLELLM_DEVICE A operator()(A y, A dy) const {
+    A const share = y * inverse;
+    return dy * (scale * (A(1) - share * share));
   }
 };
 
@@ -56,17 +36,14 @@ struct softcap_backward {
 
 namespace parallel::cuda {
 
-template <class A>
-[[nodiscard]] auto kernel_of(one_kernel, ops::softcap_arguments<A> const& a) {
-  return grid{blocks_for(a.y.size(), pack_size<A>),
-              kernels::softcap<A>{a.y.data(), a.x.data(), a.y.size(), a.options}};
+template <class T>
+[[nodiscard]] auto kernel_form(one_kernel, std::type_identity<T>, ops::capped_value const& f) {
+  return kernels::capped_value<accumulate_t<T>>(f.options);
 }
 
 template <class T>
-[[nodiscard]] auto kernel_of(one_kernel, ops::softcap_backward_arguments<T> const& a) {
-  return grid{
-      blocks_for(a.dx.size(), group_size<T, accumulate_t<T>>),
-      kernels::softcap_backward<T>{a.dx.data(), a.y.data(), a.dy.data(), a.dx.size(), a.options}};
+[[nodiscard]] auto kernel_form(one_kernel, std::type_identity<T>, ops::softcap_gradient const& f) {
+  return kernels::softcap_gradient<accumulate_t<T>>(f.options);
 }
 
 }  // namespace parallel::cuda

@@ -9,8 +9,7 @@
 #include <parallel/ops/cuda/kernels/pointwise/dropout.hpp>
 #include <parallel/ops/reference.hpp>
 
-#include "parallel/ops/support.hpp"
-#include "support/devices/guarded.hpp"
+#include "support/devices/kernel_stream.hpp"
 
 namespace cuda_dropout_test {
 
@@ -31,24 +30,13 @@ TEST_CASE_TEMPLATE(
                                            .columns = columns,
                                            .whole_columns = 3 * columns};
         auto const x = ops_support::random<T>(count, 1);
-        auto expected = x;
-        reference::stream ref_stream;
-        ops::dropout(ref_stream, std::span(expected), std::span<T const>(x), options);
-        testing::guarded<T> from(x, 0);
-        auto const check = [&](auto const& y) { CHECK(ops_support::same_bits(y, expected)); };
-        auto const size = static_cast<std::size_t>(count);
-        testing::run_on_copies(
-            ops_support::random<T>(count, 2), 2, 64, 0,
-            [&](T* y) {
-              return cuda::kernels::dropout<T>{y, from.data(), size, options};
+        testing::compare_kernel(
+            {},
+            [&](auto& s, auto apart, auto in_place, auto from) {
+              ops::dropout(s, apart, from, options);
+              ops::dropout(s, in_place, in_place, options);
             },
-            check);
-        testing::run_on_copies(
-            x, 2, 64, 0,
-            [&](T* y) {
-              return cuda::kernels::dropout<T>{y, y, size, options};
-            },
-            check);
+            ops_support::random<T>(count, 2), x, x);
       }
 }
 

@@ -8,17 +8,15 @@
 #include <parallel/ops/cuda/kernels/pointwise/elementwise.hpp>
 #include <parallel/ops/reference.hpp>
 
-#include "parallel/ops/support.hpp"
-#include "support/devices/guarded.hpp"
+#include "support/devices/kernel_stream.hpp"
 
 namespace cuda_elementwise_test {
 
 using namespace parallel;
 using parallel::index;
-using testing::guarded;
+using testing::compare_kernel;
 
 constexpr std::size_t sizes[] = {0, 1, 3, 8, 37, 1000};
-constexpr std::size_t offsets[] = {0, 1};
 
 /// Numbers; the first is NaN if the type has one.
 template <class T>
@@ -32,117 +30,68 @@ std::vector<std::uint64_t> numbers(std::size_t count, std::uint64_t seed) {
   return ops_support::random<std::uint64_t>(static_cast<index>(count), seed);
 }
 
-/// Checks that make(y) changes `initial` to `expected`, in every order of threads and at every
-/// alignment.
-template <class T, class Make>
-void expect(std::vector<T> const& initial, std::vector<T> const& expected, Make const& make) {
-  testing::run_on_copies(initial, 2, 64, 0, make,
-                         [&](auto const& y) { CHECK(ops_support::same_bits(y, expected)); });
-}
-
 TEST_CASE_TEMPLATE(
     "elementwise kernels: fill, add, multiply and scale equal the reference at any alignment", T,
     float, bf16, double, std::uint64_t) {
-  for (auto const count : sizes) {
-    auto const y = numbers<T>(count, 1);
-    auto const x = numbers<T>(count, 2);
-    auto const applied = [&](auto const& work) {
-      auto out = y;
-      reference::stream ref_stream;
-      work(ref_stream, std::span<T>(out));
-      return out;
-    };
-    auto const value = static_cast<T>(accumulate_t<T>(3));
-    auto const factor = accumulate_t<T>(7) / accumulate_t<T>(2);
-
-    expect(y, applied([&](auto& s, auto out) { ops::fill(s, out, value); }), [&](T* to) {
-      return cuda::kernels::fill<T>{to, value, count};
-    });
-    expect(y, applied([&](auto& s, auto out) { ops::scale(s, out, factor); }), [&](T* to) {
-      return cuda::kernels::scale<T>{to, factor, count};
-    });
-    for (auto const offset : offsets) {
-      guarded<T> other(x, offset);
-      expect(y, applied([&](auto& s, auto out) { ops::add(s, out, x); }), [&](T* to) {
-        return cuda::kernels::add<T>{to, other.data(), count};
-      });
-      expect(y, applied([&](auto& s, auto out) { ops::multiply(s, out, x); }), [&](T* to) {
-        return cuda::kernels::multiply<T>{to, other.data(), count};
-      });
-    }
-  }
+  for (auto const count : sizes)
+    compare_kernel(
+        {},
+        [](auto& s, auto filled, auto sum, auto product, auto scaled, auto x) {
+          ops::fill(s, filled, static_cast<T>(accumulate_t<T>(3)));
+          ops::add(s, sum, x);
+          ops::multiply(s, product, x);
+          ops::scale(s, scaled, accumulate_t<T>(7) / accumulate_t<T>(2));
+        },
+        numbers<T>(count, 0), numbers<T>(count, 1), numbers<T>(count, 2), numbers<T>(count, 3),
+        numbers<T>(count, 4));
 }
 
+/// Two element types.
 template <class T, class U>
-void axpby_equals_the_reference() {
-  for (auto const count : sizes) {
-    auto const x = numbers<U>(count, 2);
-    auto expected = numbers<T>(count, 1);
-    reference::stream ref_stream;
-    ops::axpby(ref_stream, std::span<T>(expected), std::span<U const>(x), 0.3, -1.7);
-    for (auto const offset : offsets) {
-      guarded<U> from(x, offset);
-      using sum = typename cuda::kernels::axpby<T, U>::sum;
-      expect(numbers<T>(count, 1), expected, [&](T* to) {
-        return cuda::kernels::axpby<T, U>{to, from.data(), static_cast<sum>(0.3),
-                                          static_cast<sum>(-1.7), count};
-      });
-    }
-  }
-}
+struct types {
+  using to = T;
+  using from = U;
+};
 
-TEST_CASE("elementwise kernels: axpby equals the reference at any alignment") {
-  axpby_equals_the_reference<float, float>();
-  axpby_equals_the_reference<float, bf16>();
-  axpby_equals_the_reference<bf16, float>();
-  axpby_equals_the_reference<double, bf16>();
-  axpby_equals_the_reference<double, double>();
+TEST_CASE_TEMPLATE("elementwise kernels: axpby equals the reference at any alignment", Of,
+                   types<float, float>, types<float, bf16>, types<bf16, float>, types<double, bf16>,
+                   types<double, double>) {
+  for (auto const count : sizes)
+    compare_kernel(
+        {}, [](auto& s, auto y, auto x) { ops::axpby(s, y, x, 0.3, -1.7); },
+        numbers<typename Of::to>(count, 1), numbers<typename Of::from>(count, 2));
 }
 
 TEST_CASE_TEMPLATE("elementwise kernels: normalise equals the reference at any alignment", T, float,
                    bf16, double) {
   for (auto const count : sizes)
-    for (double const squared : {2.0, 0.0}) {
-      auto const y = numbers<T>(count, 1);
-      auto expected = y;
-      reference::stream ref_stream;
-      ops::normalise(ref_stream, std::span<T>(expected), &squared, 0.3);
-      expect(y, expected, [&](T* to) {
-        return cuda::kernels::normalise<T>{to, &squared, 0.3, count};
-      });
-    }
+    for (double const squared : {2.0, 0.0})
+      compare_kernel(
+          {}, [&](auto& s, auto y) { ops::normalise(s, y, &squared, 0.3); }, numbers<T>(count, 1));
 }
 
 TEST_CASE("elementwise kernels: add and multiply accept the same array twice") {
-  auto const initial = numbers<float>(100, 3);
-  auto doubled = initial, squared = initial;
-  for (auto& v : doubled) v *= 2.0F;
-  for (auto& v : squared) v *= v;
-  expect(initial, doubled, [](float* y) { return cuda::kernels::add<float>{y, y, 100}; });
-  expect(initial, squared, [](float* y) { return cuda::kernels::multiply<float>{y, y, 100}; });
-}
-
-template <class To, class From>
-void casts_equal_the_reference() {
-  for (auto const count : sizes) {
-    auto const x = numbers<From>(count, 4);
-    auto expected = numbers<To>(count, 5);
-    reference::stream ref_stream;
-    ops::cast(ref_stream, std::span<To>(expected), std::span<From const>(x));
-    for (auto const offset : offsets) {
-      guarded<From> from(x, offset);
-      expect(numbers<To>(count, 5), expected, [&](To* to) {
-        return cuda::kernels::cast<To, From>{to, from.data(), count};
-      });
-    }
-  }
+  compare_kernel(
+      {},
+      [](auto& s, auto doubled, auto squared) {
+        ops::add(s, doubled, doubled);
+        ops::multiply(s, squared, squared);
+      },
+      numbers<float>(100, 3), numbers<float>(100, 3));
 }
 
 TEST_CASE_TEMPLATE("elementwise kernels: casts between widths equal the reference at any alignment",
                    From, float, bf16, double) {
-  casts_equal_the_reference<float, From>();
-  casts_equal_the_reference<bf16, From>();
-  casts_equal_the_reference<double, From>();
+  for (auto const count : sizes)
+    compare_kernel(
+        {},
+        [](auto& s, auto to_float, auto to_bf16, auto to_double, auto x) {
+          ops::cast(s, to_float, x);
+          ops::cast(s, to_bf16, x);
+          ops::cast(s, to_double, x);
+        },
+        numbers<float>(count, 5), numbers<bf16>(count, 6), numbers<double>(count, 7),
+        numbers<From>(count, 4));
 }
 
 TEST_CASE_TEMPLATE(
@@ -155,21 +104,14 @@ TEST_CASE_TEMPLATE(
        {shape{0, 8, 8, 8}, shape{3, 0, 8, 8}, shape{1, 1, 1, 1}, shape{5, 24, 24, 48},
         shape{5, 24, 32, 24}, shape{7, 5, 9, 6}, shape{3, 24, 25, 24}, shape{3, 1200, 1216, 1200},
         shape{2, 1201, 1203, 1202}})
-    for (auto const offset : offsets) {
-      auto const x = numbers<T>(static_cast<std::size_t>(shape.rows * shape.x_stride), 6);
-      auto const y = numbers<T>(static_cast<std::size_t>(shape.rows * shape.y_stride), 7);
-      auto expected = y;
-      reference::stream ref_stream;
-      ops::copy(ref_stream,
-                ops::rows_view<T>(expected.data(), shape.rows, shape.columns, shape.y_stride),
-                ops::rows_view<T const>(x.data(), shape.rows, shape.columns, shape.x_stride));
-      guarded<T> from(x, offset);
-      expect(y, expected, [&](T* to) {
-        return cuda::kernels::copy_rows<T>{
-            {to, shape.rows, shape.columns, shape.y_stride},
-            {from.data(), shape.rows, shape.columns, shape.x_stride}};
-      });
-    }
+    compare_kernel(
+        {},
+        [&](auto& s, std::span<T> y, std::span<T> x) {
+          ops::copy(s, ops::rows_view<T>(y.data(), shape.rows, shape.columns, shape.y_stride),
+                    ops::rows_view<T const>(x.data(), shape.rows, shape.columns, shape.x_stride));
+        },
+        numbers<T>(static_cast<std::size_t>(shape.rows * shape.y_stride), 7),
+        numbers<T>(static_cast<std::size_t>(shape.rows * shape.x_stride), 6));
 }
 
 }  // namespace cuda_elementwise_test

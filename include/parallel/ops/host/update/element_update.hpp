@@ -1,0 +1,98 @@
+// adamw and lion on the host: one pass over the arrays.
+#pragma once
+
+#include <cstdint>
+
+#include <parallel/device/host/stream.hpp>
+#include <parallel/ops/host/blocks.hpp>
+#include <parallel/ops/update/element_update.hpp>
+
+namespace parallel::host {
+
+namespace detail {
+
+/// The square root to 1 ulp, for numbers >= 0; numbers below 1e-38 count as 0. The reciprocal root
+/// is estimated from the exponent and improved by three steps of Newton's method; then the root
+/// itself is corrected once. Calls of libm do not vectorise.
+template <int Lanes>
+[[gnu::always_inline]] inline simd::pack<float, Lanes> square_root(
+    simd::pack<float, Lanes> const& x) {
+  using floats = simd::pack<float, Lanes>;
+  simd::pack<std::uint32_t, Lanes> bits;
+  bits.v = 0x5f3759dfU - (simd::bits_as<std::uint32_t>(x).v >> 1);
+  auto r = simd::bits_as<float>(bits);  // about 1/sqrt(x)
+  floats const half = x * 0.5F;
+  for (int step = 0; step < 3; ++step) r = r * (floats(1.5F) - half * r * r);
+  floats root = x * r;
+  root = simd::fma(r * 0.5F, x - root * root, root);
+  root = simd::select(x < floats(1e-38F), floats(0.0F), root);
+  // infinity and NaN are unchanged
+  return simd::select(x < floats(__builtin_inff()), root, x);
+}
+
+/// 1 or -1 with the sign of x; 0 and NaN are unchanged.
+template <int Lanes>
+[[gnu::always_inline]] inline simd::pack<float, Lanes> sign_of(simd::pack<float, Lanes> const& x) {
+  using floats = simd::pack<float, Lanes>;
+  auto const signed_one = simd::copysign(floats(1.0F), x);
+  return simd::select(floats(0.0F) < simd::abs(x), signed_one, x);
+}
+
+template <int Lanes>
+[[gnu::always_inline]] inline void update_packs(ops::detail::adamw_factors<float> const& f,
+                                                simd::pack<float, Lanes> const& g,
+                                                simd::pack<float, Lanes>& p,
+                                                simd::pack<float, Lanes>& m,
+                                                simd::pack<float, Lanes>& v) {
+  m = m * broadcast<Lanes>(f.beta1) + g * broadcast<Lanes>(f.one_minus_beta1);
+  v = v * broadcast<Lanes>(f.beta2) + g * g * broadcast<Lanes>(f.one_minus_beta2);
+  auto const denominator =
+      simd::fma(square_root(v), broadcast<Lanes>(f.inverse_correction2), broadcast<Lanes>(f.eps));
+  p = p * broadcast<Lanes>(f.decay) - m / denominator * broadcast<Lanes>(f.step_size);
+}
+
+template <int Lanes>
+[[gnu::always_inline]] inline void update_packs(ops::detail::lion_factors<float> const& f,
+                                                simd::pack<float, Lanes> const& g,
+                                                simd::pack<float, Lanes>& p,
+                                                simd::pack<float, Lanes>& m) {
+  auto const change = g - m;
+  auto const sign = sign_of(m + change * broadcast<Lanes>(f.one_minus_beta1));
+  p = p * broadcast<Lanes>(f.decay) - sign * broadcast<Lanes>(f.lr);
+  m = m + change * broadcast<Lanes>(f.one_minus_beta2);
+}
+
+}  // namespace detail
+
+template <template <class> class Factors, class T, class A>
+void run_operation(stream& s, ops::update_arguments<Factors, T, A> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      Factors<float> const f(a.options);
+      float const scale = a.options.gradient_scale == nullptr ? 1.0F : *a.options.gradient_scale;
+      for_packs(
+          threads, std::ssize(a.values), [
+            =, values = a.values.data(), weights = a.master.data(), gradients = a.gradients.data(),
+            first = a.states.front().data(), second = a.states.back().data()
+          ](auto lanes, index i, index left) __attribute__((always_inline)) {
+            auto const g = simd::load_partial<lanes>(gradients + i, left) * broadcast<lanes>(scale);
+            auto p = simd::load_partial<lanes>(weights + i, left);
+            auto m = simd::load_partial<lanes>(first + i, left);
+            if constexpr (std::size(Factors<float>::states) == 2) {
+              auto v = simd::load_partial<lanes>(second + i, left);
+              detail::update_packs<lanes>(f, g, p, m, v);
+              simd::store_partial(second + i, v, left);
+            } else {
+              detail::update_packs<lanes>(f, g, p, m);
+            }
+            simd::store_partial(first + i, m, left);
+            simd::store_partial(weights + i, p, left);
+            simd::store_partial(values + i, p, left);
+          });
+    } else {
+      ops::compute(a);
+    }
+  });
+}
+
+}  // namespace parallel::host
