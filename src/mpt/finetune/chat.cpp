@@ -24,8 +24,8 @@ std::vector<chat_message> read_messages(nlohmann::json const& value, std::string
     auto const message_location = parallel::concat(location, ": message ", messages.size() + 1);
     parallel::require(item.is_object(), message_location, " is of type ", item.type_name(),
                       ", expected {\"role\": ..., \"content\": ...}");
-    chat_message message{.role = data::detail::string_member(item, "role", message_location),
-                         .content = data::detail::string_member(item, "content", message_location)};
+    chat_message message{.role = data::string_member(item, "role", message_location),
+                         .content = data::string_member(item, "content", message_location)};
     parallel::require(item.size() == 2, message_location, " has ", item.size(),
                       " keys; expected \"role\" and \"content\" alone");
     parallel::require(std::ranges::find(roles, message.role) != roles.end(), message_location,

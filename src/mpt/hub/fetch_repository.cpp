@@ -204,8 +204,7 @@ class fetch {
     auto const url = hub_.endpoint + wanted_.repository.api_path() + "/revision/" +
                      net::percent_encoded(wanted_.revision);
     auto const response = ask(url);
-    auto const commit =
-        data::detail::string_member(data::parse_json(response.body, url), "sha", url);
+    auto const commit = data::string_member(data::parse_json(response.body, url), "sha", url);
     parallel::require(is_commit(commit), url,
                       ": the server's answer names no commit; does HF_ENDPOINT lead to a hub?");
     return commit;

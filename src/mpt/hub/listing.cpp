@@ -59,14 +59,14 @@ net::expected_content listed_file::content() const {
 void add_page(listing& files, nlohmann::json const& page, std::string_view source) {
   parallel::require(page.is_array(), source, ": expected a list of files");
   for (auto const& entry : page) {
-    if (data::detail::string_member(entry, "type", source) != "file") continue;
+    if (data::string_member(entry, "type", source) != "file") continue;
     listed_file file;
-    file.path = data::detail::string_member(entry, "path", source);
-    file.size = data::detail::count_member(entry, "size", source);
-    file.git_id = data::detail::string_member(entry, "oid", source);
+    file.path = data::string_member(entry, "path", source);
+    file.size = data::count_member(entry, "size", source);
+    file.git_id = data::string_member(entry, "oid", source);
     if (auto const lfs = entry.find("lfs"); lfs != entry.end() && !lfs->is_null()) {
-      file.sha256 = data::detail::string_member(*lfs, "oid", source);
-      file.size = data::detail::count_member(*lfs, "size", source);
+      file.sha256 = data::string_member(*lfs, "oid", source);
+      file.size = data::count_member(*lfs, "size", source);
       parallel::require(!file.sha256.empty(), source, ": \"", file.path, "\" has no checksum");
     }
     if (auto const xet = entry.find("xetHash"); xet != entry.end() && xet->is_string())
@@ -108,17 +108,17 @@ std::optional<listing> read_tree(std::filesystem::path const& path) {
   try {
     auto const tree =
         data::parse_json(parallel::read_text_file(path, std::uint64_t{256} << 20), path.native());
-    if (data::detail::count_member(tree, "format_version", path.native()) != tree_version)
+    if (data::count_member(tree, "format_version", path.native()) != tree_version)
       return std::nullopt;
     listing files;
-    for (auto const& [name, entry] : data::detail::member(tree, "files", path.native()).items()) {
+    for (auto const& [name, entry] : data::member(tree, "files", path.native()).items()) {
       listed_file file;
       file.path = name;
-      file.size = data::detail::count_member(entry, "size", path.native());
-      file.git_id = data::detail::string_member(entry, "blob_id", path.native());
+      file.size = data::count_member(entry, "size", path.native());
+      file.git_id = data::string_member(entry, "blob_id", path.native());
       if (entry.contains("lfs_sha256") && !entry["lfs_sha256"].is_null()) {
-        file.sha256 = data::detail::string_member(entry, "lfs_sha256", path.native());
-        file.size = data::detail::count_member(entry, "lfs_size", path.native());
+        file.sha256 = data::string_member(entry, "lfs_sha256", path.native());
+        file.size = data::count_member(entry, "lfs_size", path.native());
       }
       if (auto const xet = entry.find("xet_hash"); xet != entry.end() && xet->is_string())
         file.xet_hash = xet->get<std::string>();

@@ -56,7 +56,7 @@ TEST_CASE("conversation: malformed messages are an error with the message's numb
   CHECK(error_of({message("user", "Q"), {{"role", "assistant"}}}) ==
         "f:1: message 2: lacks \"content\"");
   CHECK(error_of({message("user", "Q"), {{"role", "assistant"}, {"content", {1}}}}) ==
-        "f:1: message 2: \"content\" is not a string");
+        "f:1: message 2: \"content\" must be a string, not array");
   CHECK(error_of({message("user", "Q"), {{"role", "assistant"}, {"content", ""}, {"id", 1}}}) ==
         "f:1: message 2 has 3 keys; expected \"role\" and \"content\" alone");
   CHECK(error_of({message("human", "Q"), message("assistant", "A")}) ==
