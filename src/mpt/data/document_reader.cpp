@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/ascii.hpp>
-#include <mpt/data/byte_order_mark.hpp>
+#include <mpt/data/byte_stream.hpp>
 #include <mpt/data/json.hpp>
 
 namespace mpt::data {

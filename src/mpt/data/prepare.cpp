@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
-#include <mpt/data/folder_lock.hpp>
 #include <mpt/data/json.hpp>
-#include <mpt/data/parameters_record.hpp>
+#include <mpt/data/locks.hpp>
+#include <mpt/data/records.hpp>
 
 namespace mpt::data {
 namespace {

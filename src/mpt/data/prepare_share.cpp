@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/data/folder_lock.hpp>
 #include <mpt/data/json.hpp>
-#include <mpt/data/parameters_record.hpp>
+#include <mpt/data/locks.hpp>
+#include <mpt/data/records.hpp>
 
 namespace mpt::data {
 namespace {
