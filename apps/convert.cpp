@@ -9,7 +9,6 @@
 #include <mpt/console/format.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/hf/convert.hpp>
-#include <mpt/hf/export_gguf.hpp>
 #include <mpt/hf/is_model.hpp>
 
 #include <cli/app.hpp>

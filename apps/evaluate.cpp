@@ -20,8 +20,8 @@
 #include <mpt/console/say.hpp>
 #include <mpt/eval/eval_config.hpp>
 #include <mpt/eval/icl_report.hpp>
+#include <mpt/hf/generation_defaults.hpp>
 #include <mpt/hf/model_source.hpp>
-#include <mpt/hf/text_ends.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <nlohmann/json.hpp>

@@ -13,13 +13,11 @@
 
 #include <mpt/console/plain_text.hpp>
 #include <mpt/console/say.hpp>
-#include <mpt/generate/chat.hpp>
 #include <mpt/generate/generate.hpp>
 #include <mpt/generate/prompts.hpp>
 #include <mpt/generate/stop_strings.hpp>
 #include <mpt/hf/generation_defaults.hpp>
 #include <mpt/hf/model_source.hpp>
-#include <mpt/hf/text_ends.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/tokenizer/utf8.hpp>

@@ -19,8 +19,10 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <mpt/console/say.hpp>
+#include <mpt/net/download.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/temporary_folder.hpp>
 
 #include <cli/app.hpp>
 #include <devices/cores.hpp>
@@ -31,7 +33,6 @@
 #include <launch/restart_policy.hpp>
 #include <launch/run_key.hpp>
 #include <process/exit_code.hpp>
-#include <process/temporary_folder.hpp>
 
 namespace {
 
@@ -100,10 +101,10 @@ apps::node_report report_of(arguments const& options) {
                         .program = options.command.front(),
                         .arguments = {options.command.begin() + 1, options.command.end()}};
   if (options.is_alone()) return out;  // there is no other node to compare with
-  out.program_hash = apps::hash_of_file(options.command.front());
+  out.program_hash = mpt::net::digest_of_file(options.command.front(), {});
   for (auto const& word : out.arguments)
     if (std::error_code ignored; fs::is_regular_file(word, ignored))
-      out.files[word] = apps::hash_of_file(word);
+      out.files[word] = mpt::net::digest_of_file(word, {});
   return out;
 }
 
@@ -360,7 +361,7 @@ int run(arguments options) {
   // a single machine does not wait for others, so a signal may stay pending until ranks run, and is
   // forwarded to them then
   if (options.is_alone()) apps::block_handled_signals();
-  std::optional<apps::temporary_folder> temporary_rendezvous;
+  std::optional<parallel::temporary_folder> temporary_rendezvous;
   if (options.rendezvous.empty()) {
     options.rendezvous =
         temporary_rendezvous.emplace(rendezvous_parent(), "parallellm-launch.").path();

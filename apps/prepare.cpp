@@ -20,7 +20,7 @@
 #include <mpt/data/hash.hpp>
 #include <mpt/data/named_split.hpp>
 #include <mpt/data/prepare_share.hpp>
-#include <mpt/data/tokenizer_record.hpp>
+#include <mpt/data/records.hpp>
 #include <mpt/finetune/split_files.hpp>
 #include <mpt/finetune/write_set.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>

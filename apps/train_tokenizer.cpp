@@ -9,7 +9,7 @@
 #include <mpt/console/say.hpp>
 #include <mpt/data/document_reader.hpp>
 #include <mpt/data/json.hpp>
-#include <mpt/data/parameters_record.hpp>
+#include <mpt/data/records.hpp>
 #include <mpt/tokenizer/train_tokenizer.hpp>
 
 #include <cli/app.hpp>

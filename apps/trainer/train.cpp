@@ -40,7 +40,6 @@
 #include <cli/results_file.hpp>
 #include <devices/engine.hpp>
 #include <inputs/hub_names.hpp>
-#include <inputs/remote_sets.hpp>
 #include <inputs/run_inputs.hpp>
 #include <inputs/tracking_client.hpp>
 #include <launch/launch.hpp>

@@ -132,7 +132,7 @@ void hub_dataset::get(mpt::hub::listing const& files) {
 
 void hub_dataset::make_outline() const {
   require_data_files(files_, name_);
-  outline_ = std::make_unique<temporary_folder>(fs::temp_directory_path(), "parallellm-");
+  outline_ = std::make_unique<parallel::temporary_folder>(fs::temp_directory_path(), "parallellm-");
   for (auto const& file : files_) {
     if (!mpt::finetune::is_data_file(file.path)) continue;
     fs::create_directories((outline_->path() / file.path).parent_path());

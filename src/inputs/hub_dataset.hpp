@@ -10,8 +10,7 @@
 #include <mpt/console/progress.hpp>
 #include <mpt/finetune/find_files.hpp>
 #include <mpt/hub/fetch_repository.hpp>
-
-#include <process/temporary_folder.hpp>
+#include <parallel/core/temporary_folder.hpp>
 
 namespace apps {
 
@@ -54,8 +53,8 @@ class hub_dataset {
   std::string commit_;
   mpt::hub::listing files_;
   std::unique_ptr<mpt::console::progress> bar_;
-  bool is_announced_ = false;                          // that something is downloaded
-  mutable std::unique_ptr<temporary_folder> outline_;  // made when files are looked for
+  bool is_announced_ = false;                                    // that something is downloaded
+  mutable std::unique_ptr<parallel::temporary_folder> outline_;  // made when files are looked for
 };
 
 }  // namespace apps

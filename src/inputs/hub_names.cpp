@@ -10,8 +10,8 @@
 #include <mpt/config/read_train.hpp>
 #include <mpt/finetune/find_files.hpp>
 #include <mpt/finetune/split_files.hpp>
-#include <mpt/hub/choose_files.hpp>
 #include <mpt/hub/fetch_repository.hpp>
+#include <mpt/hub/listing.hpp>
 #include <mpt/yaml/document.hpp>
 #include <mpt/yaml/scalar.hpp>
 #include <parallel/core/file.hpp>

@@ -3,14 +3,18 @@
 
 #include <utility>
 
+#include <inputs/chat_templates.hpp>
+#include <inputs/http.hpp>
+#include <inputs/parquet.hpp>
+#include <launch/launch.hpp>
+#include <mpt/console/say.hpp>
+#include <mpt/hub/settings.hpp>
 #include <mpt/train/data/data_fingerprint.hpp>
 #include <mpt/train/data/example_batches.hpp>
 #include <mpt/train/data/example_set.hpp>
+#include <mpt/train/data/remote_sets.hpp>
 #include <mpt/train/data/tokenizer_notes.hpp>
 #include <mpt/train/read_run_parts.hpp>
-
-#include <inputs/chat_templates.hpp>
-#include <inputs/parquet.hpp>
 
 namespace apps {
 
@@ -26,3 +30,17 @@ run_inputs read_run_inputs(mpt::train_config const& config, bool compared) {
 }
 
 }  // namespace apps
+
+void apps::open_remote_sets(mpt::train_config& config) {
+  bool const says_waits = is_primary_here();
+  mpt::data::shard_cache_options options;
+  options.connect = [says_waits](mpt::net::retry_policy const& policy,
+                                 mpt::net::http_client::sleeper sleep) {
+    return network_with(policy, std::move(sleep), says_waits);
+  };
+  options.note = [says_waits](std::string const& sentence) {
+    if (says_waits) mpt::console::say("note: {}\n", sentence);
+  };
+  mpt::open_remote_sets(config, options,
+                        [] { return mpt::net::read_object_store(mpt::hub::process_environment); });
+}

@@ -19,4 +19,7 @@ struct run_inputs {
 /// their fingerprint, because the ranks are processes, which may read different copies.
 [[nodiscard]] run_inputs read_run_inputs(mpt::train_config const& config, bool compared);
 
+/// Opens the caches of the loaders whose `remote` is an address.
+void open_remote_sets(mpt::train_config& config);
+
 }  // namespace apps

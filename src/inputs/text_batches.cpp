@@ -6,8 +6,7 @@
 #include <vector>
 
 #include <mpt/data/document_reader.hpp>
-#include <mpt/data/tokenizer_record.hpp>
-#include <mpt/tokenizer/end_of_text.hpp>
+#include <mpt/data/records.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/train/data/training_data.hpp>

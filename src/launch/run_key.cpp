@@ -11,7 +11,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include <mpt/digest.hpp>
 #include <parallel/core/error.hpp>
@@ -100,19 +99,5 @@ std::string run_key::seal(std::string_view text) const {
 }
 
 std::string random_name() { return random_digits(16); }
-
-std::string hash_of_file(std::filesystem::path const& file) {
-  parallel::descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (in.get() < 0) parallel::files::failure(file, "cannot be read");
-  mpt::digest sum(mpt::digest_kind::sha256);
-  std::vector<char> bytes(std::size_t{1} << 20);
-  for (;;) {
-    auto const got = ::read(in.get(), bytes.data(), bytes.size());
-    if (got < 0) parallel::files::failure(file, "cannot be read");
-    if (got == 0) break;
-    sum.update({bytes.data(), static_cast<std::size_t>(got)});
-  }
-  return sum.finish();
-}
 
 }  // namespace apps

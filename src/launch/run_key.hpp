@@ -30,7 +30,4 @@ class run_key {
 /// 16 random hexadecimal digits.
 [[nodiscard]] std::string random_name();
 
-/// SHA-256 of a file's bytes, 64 hexadecimal digits.
-[[nodiscard]] std::string hash_of_file(std::filesystem::path const& file);
-
 }  // namespace apps

@@ -3,8 +3,7 @@
 
 #include <mpt/callbacks/early_stopper.hpp>
 #include <mpt/callbacks/kill_loss_spike.hpp>
-#include <mpt/callbacks/nan_monitor.hpp>
-#include <mpt/callbacks/optimizer_monitor.hpp>
+#include <mpt/callbacks/monitors.hpp>
 #include <mpt/config/train.hpp>
 
 namespace mpt {

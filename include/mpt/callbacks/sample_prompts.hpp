@@ -1,4 +1,4 @@
-// sample_prompts: the prompts of a generate_callback as token ids.
+// sample_prompts: the prompts of a generate_callback as token ids, read before any rank trains.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include <mpt/config/train.hpp>
 
 namespace mpt {
 
@@ -17,5 +19,9 @@ struct sample_prompts {
   /// Returns the text of ids of the tokenizer, without special tokens.
   std::function<std::string(std::span<std::int32_t const>)> text_of;
 };
+
+/// The prompts of a configuration that has a generate_callback. Throws when the tokenizer does not
+/// exist or has more tokens than the model, or a prompt is too long for the model.
+[[nodiscard]] sample_prompts read_sample_prompts(train_config const& config);
 
 }  // namespace mpt

@@ -1,7 +1,6 @@
-// table: a two-column table of names and values for a final report.
+// Tables for people: of names and values for a final report, and in Markdown, readable as text too.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,12 +19,13 @@ class table {
   [[nodiscard]] std::string text() const;
 
  private:
-  /// The width of a string in code points; the tables hold no wide characters.
-  [[nodiscard]] static std::size_t width(std::string_view text);
-  [[nodiscard]] static std::string repeat(std::string_view piece, std::size_t times);
-
   std::string title_;
   std::vector<std::pair<std::string, std::string>> rows_;
 };
+
+/// A Markdown table with columns as wide as their content; the first row is the head. Columns with
+/// `right` set, those of numbers, are aligned to the right.
+[[nodiscard]] std::string markdown_table(std::vector<std::vector<std::string>> const& rows,
+                                         std::vector<bool> const& right);
 
 }  // namespace mpt::console

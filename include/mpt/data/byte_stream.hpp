@@ -5,6 +5,9 @@
 // reached: silently training on half a file would be worse. A stream that grows more than any text
 // does is an error, too: a few bytes can expand to terabytes. Memory: an input window of 256 KiB
 // and the decoder's window (32 KiB for gzip; at most 128 MiB for zstd).
+//
+// The byte order mark that some programs, mostly on Windows, write in front of text: it says how
+// the text is encoded and is not part of the text.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +21,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt::data {
@@ -83,5 +87,9 @@ class byte_stream {
   std::unique_ptr<::z_stream, inflate_deleter> gzip_;
   std::unique_ptr<ZSTD_DCtx, context_deleter> zstd_;
 };
+
+/// The size in bytes of the mark at the start of `text`: 3 for UTF-8, or 0 without a mark. Throws,
+/// naming the text `name`, for the mark of an encoding other than UTF-8.
+[[nodiscard]] std::size_t byte_order_mark(std::string_view text, std::string_view name);
 
 }  // namespace mpt::data

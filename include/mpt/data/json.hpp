@@ -1,13 +1,11 @@
-// JSON helpers of this folder: typed members of untrusted files, and printing as Python does.
+// JSON of untrusted files, read with checks, and printed as Python prints it.
 //
 // MDS files carry JSON written by Python's json.dumps(sort_keys=True): a space after ',' and ':',
 // everything beyond ASCII escaped. `python_json` prints the same bytes, so that shards and indexes
 // written here equal streaming's byte for byte. nlohmann::json keeps object keys sorted.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -16,24 +14,12 @@
 
 namespace mpt::data {
 
+using parallel::checkpoint::count_member;
+using parallel::checkpoint::member;
 using parallel::checkpoint::parse_json;
+using parallel::checkpoint::string_member;
 
 /// `value` as Python's json.dumps(value, sort_keys=True) prints it.
 [[nodiscard]] std::string python_json(nlohmann::json const& value);
-
-namespace detail {
-
-/// Typed access to a member of an untrusted object: `location` names the file and the position in
-/// it for errors.
-[[nodiscard]] nlohmann::json const& member(nlohmann::json const& object, char const* key,
-                                           std::string_view location);
-
-[[nodiscard]] std::string string_member(nlohmann::json const& object, char const* key,
-                                        std::string_view location);
-
-[[nodiscard]] std::uint64_t count_member(nlohmann::json const& object, char const* key,
-                                         std::string_view location);
-
-}  // namespace detail
 
 }  // namespace mpt::data

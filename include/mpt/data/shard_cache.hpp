@@ -34,8 +34,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include <mpt/data/byte_lock.hpp>
 #include <mpt/data/cached_set.hpp>
+#include <mpt/data/locks.hpp>
 #include <mpt/data/mds/mds_index.hpp>
 #include <mpt/net/download.hpp>
 #include <mpt/net/remote_folder.hpp>

@@ -15,13 +15,20 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/eval/icl_answer.hpp>
 #include <mpt/eval/icl_rows.hpp>
 #include <mpt/eval/icl_score.hpp>
-#include <mpt/eval/row_sharing.hpp>
 #include <mpt/generate/stop_strings.hpp>
 
 namespace mpt::icl {
+
+/// The number of a rank and of all ranks, which determine the rows of a task that the rank
+/// computes, and the function that gathers the results.
+struct row_sharing {
+  int rank = 0;
+  int ranks = 1;
+  /// Returns every rank's text, by rank, on every rank; required for more than one rank.
+  std::function<std::vector<std::string>(std::string const&)> gather = {};
+};
 
 struct row_result {
   std::uint64_t line = 0;  ///< line in the task's file

@@ -3,13 +3,18 @@
 //
 // The common beginning of the options is read once, into a KV cache, from which each option
 // continues: a question with four choices costs little more than one.
+//
+// Whether a generated answer is right: it begins with one of the accepted answers.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include <mpt/config/data/icl_task.hpp>
 #include <mpt/eval/icl_example.hpp>
 #include <mpt/generate/generate.hpp>
 
@@ -40,5 +45,13 @@ class task_model {
  private:
   text_model& reader_;
 };
+
+/// The compared part of a generated text: up to the first of task.stops (literal texts, not
+/// patterns) and after the last cot_delimiter; normalised, or at least stripped of white space.
+[[nodiscard]] std::string cleaned_answer(task_config const& task, std::string_view output);
+
+/// Whether `output` is right. `answers`: the accepted answers as in the task's file.
+[[nodiscard]] bool is_answer_right(task_config const& task, std::string_view output,
+                                   std::span<std::string const> answers);
 
 }  // namespace mpt::icl

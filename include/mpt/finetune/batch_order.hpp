@@ -12,6 +12,11 @@
 // No packing state is saved: a run that resumes at batch b packs again from the run's start. The
 // replay reads lengths only and costs some 2 ns an example and open bin: below a second for a
 // million examples, and 20 s where a ratio that is too large has left 20,000 bins open.
+//
+// The permutation that PyTorch's randperm draws on a CPU from a seed, number for number.
+//
+// LLM Foundry shuffles finetuning data by this permutation (DistributedSampler: a generator seeded
+// with seed + epoch), so a global batch here holds the same rows as in LLM Foundry.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +26,13 @@
 #include <vector>
 
 #include <mpt/finetune/bin_packing.hpp>
+#include <parallel/core/error.hpp>
 
 namespace mpt::finetune {
+
+/// 0 .. size - 1 in random order. Error: size not below 2^32 / 20, from where PyTorch uses another
+/// algorithm. Only the low 32 bits of the seed count, as in PyTorch. Cost: O(size).
+[[nodiscard]] std::vector<std::size_t> torch_permutation(std::size_t size, std::uint64_t seed);
 
 struct batch_order_options {
   std::size_t rows = 1;                        ///< rows of a global batch

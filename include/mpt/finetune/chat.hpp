@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -43,5 +44,13 @@ struct turn_text {
 [[nodiscard]] std::vector<turn_text> cut_into_turns(std::span<chat_message const> messages,
                                                     chat_renderer const& render,
                                                     std::string_view location);
+
+/// A row ready to be tokenised.
+using formatted_row = std::variant<turn_text, std::vector<chat_message>>;
+
+/// Reads a row by LLM Foundry's rule: it has exactly two columns, "prompt" and "response" (or
+/// "completion"), or "messages" alone. Error: other columns, which the message lists after
+/// `location`.
+[[nodiscard]] formatted_row format_row(nlohmann::json const& row, std::string_view location);
 
 }  // namespace mpt::finetune

@@ -21,6 +21,17 @@
 
 namespace mpt::finetune {
 
+/// A place in a table, between two of its bytes.
+enum class csv_place { cell_begin, text, quotes, quote_in_quotes };
+
+/// The place behind byte `c`: a quote mark opens a quoted cell only at the cell's beginning, and a
+/// row ends with a line end that is not in quotes.
+[[nodiscard]] constexpr csv_place csv_place_after(csv_place place, char c) {
+  if (place == csv_place::quotes) return c == '"' ? csv_place::quote_in_quotes : csv_place::quotes;
+  if (c == '"' && place != csv_place::text) return csv_place::quotes;  // opens them, or is doubled
+  return c == ',' || c == '\n' || c == '\r' ? csv_place::cell_begin : csv_place::text;
+}
+
 class csv_rows {
  public:
   /// Reads the names of the columns. Errors: a file without a line; a name that is empty or occurs
@@ -37,14 +48,10 @@ class csv_rows {
   [[nodiscard]] std::string location() const { return parallel::concat(input_.name(), ":", line_); }
 
  private:
-  [[nodiscard]] static bool ends_record(int c);
-
-  /// Appends one byte of the current record to `field`. Throws when the record is too long.
-  void append_byte(std::string& field, int c);
+  /// Counts a byte of the current record. Throws when the record is too long.
+  void count_byte();
 
   [[nodiscard]] bool read_record(std::vector<std::string>& fields);
-
-  void read_quoted(std::string& field);
 
   text_input input_;
   std::size_t max_row_bytes_;

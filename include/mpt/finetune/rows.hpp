@@ -26,7 +26,7 @@ struct rows {
 enum class padding_side { right, left };
 
 struct row_options {
-  std::size_t length = 2048;  ///< the row length: max_seq_len, or row_length (row_trimming.hpp)
+  std::size_t length = 2048;  ///< the row length: max_seq_len, or row_length (bin_packing.hpp)
   std::int32_t pad_id = 0;    ///< the tokenizer's pad token, or its end of text
   padding_side side = padding_side::right;
 };

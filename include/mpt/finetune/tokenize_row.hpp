@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <mpt/finetune/chat.hpp>
 #include <mpt/finetune/example.hpp>
-#include <mpt/finetune/format_row.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 

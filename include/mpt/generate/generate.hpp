@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include <mpt/generate/history.hpp>
 #include <mpt/generate/sampler.hpp>
 #include <mpt/generate/text_model.hpp>
 #include <parallel/core/error.hpp>

@@ -1,4 +1,11 @@
 // Reads prompts from a file: each line of text is one, or each row {"prompt": ...} of JSON lines.
+//
+// Writes a conversation as the text that a chat model continues: by the tokenizer's chat_template,
+// or as ChatML, which MPT's chat models are trained on.
+//
+// A program that is built without a library for Jinja recognises templates that write ChatML by
+// their marks, and MPT's template by its one difference (no <|im_end|> ends the system's message).
+// It refuses all others.
 #pragma once
 
 #include <filesystem>
@@ -6,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include <mpt/tokenizer/chat/chat_template.hpp>
 #include <parallel/checkpoint/format/json.hpp>
 #include <parallel/core/file.hpp>
 
@@ -24,5 +32,18 @@ struct file_prompt {
 /// The whole text of a stream as one prompt: at most 64 MiB of UTF-8. A byte order mark in front is
 /// removed.
 [[nodiscard]] std::string read_prompt(std::istream& in);
+
+/// The form of ChatML that a tokenizer's chat_template writes. Throws when the template writes
+/// something else.
+[[nodiscard]] chat_form read_chat_form(tokenizer_files const& files);
+
+/// The conversation up to the point at which the assistant speaks. Throws for a message that holds
+/// ChatML's marks: the message would end there, and what follows would count as another message.
+[[nodiscard]] std::string chat_text(std::vector<chat_message> const& messages, chat_form form = {});
+
+/// A function that writes conversations: by the tokenizer's chat_template, which `engine` runs, or,
+/// without a template or an engine, as ChatML.
+[[nodiscard]] chat_renderer read_chat_renderer(tokenizer_files const& files,
+                                               template_engine const& engine);
 
 }  // namespace mpt

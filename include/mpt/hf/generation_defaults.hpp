@@ -1,13 +1,18 @@
 // generation_config.json of a model's folder, and the settings of sampling that it recommends.
+//
+// The tokens that end a text that a model generates.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include <mpt/hf/model_source.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt {
@@ -35,5 +40,14 @@ struct generation_defaults {
 /// greedy, and with it temperature 1 and the 50 most likely tokens are meant where the file names
 /// no others. All are none where there is no such file. Throws for a value of another type.
 [[nodiscard]] generation_defaults read_generation_defaults(std::filesystem::path const& folder);
+
+struct text_ends {
+  std::vector<std::int32_t> tokens;  ///< each in the model's vocabulary; empty: nothing ends a text
+  std::string note;                  ///< a note for the user; empty: none
+};
+
+/// The end tokens as transformers finds them: those that the model's files name
+/// (model_source::end_tokens), else the tokenizer's end-of-text token.
+[[nodiscard]] text_ends text_ends_of(model_source const& source, tokenizer const& tokenizer);
 
 }  // namespace mpt

@@ -9,7 +9,7 @@
 
 namespace mpt {
 
-/// Texts that a microbatch's sequences continue (continuation.hpp).
+/// Texts that a microbatch's sequences continue (`continuation` in model.hpp).
 struct continued_texts {
   std::vector<index> lengths;  ///< tokens of each sequence that were read by earlier passes
   index wanted = 1;            ///< logits are computed for this many last rows of each sequence

@@ -14,12 +14,23 @@
 #include <vector>
 
 #include <mpt/model/build.hpp>
-#include <mpt/model/continuation.hpp>
+#include <mpt/model/microbatch.hpp>
+#include <parallel/layer/kv_cache.hpp>
 #include <parallel/tensor/embedding.hpp>
 #include <parallel/tensor/head.hpp>
 #include <parallel/train/model.hpp>
 
 namespace mpt {
+
+using parallel::kv_cache;
+
+/// The state of one pass. The caches are copies of views: a pass writes rows behind those in use
+/// and does not change their number.
+template <class T>
+struct continuation : continued_texts {
+  std::vector<std::vector<kv_cache<T>>> caches;  ///< by block and sequence; empty: no local keys
+  matrix_view<accumulate_t<T>> logits;  ///< [sequences * wanted, local V], on the last stage
+};
 
 /// `Comm`: the communicator of the ranks that share the model.
 template <class T, class Comm = any_communicator>

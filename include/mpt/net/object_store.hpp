@@ -1,7 +1,8 @@
 // object_store: where an object store that speaks S3 is and with which key, as Amazon's own
-// programs are told.
+// programs are told, and the signatures of requests to it (Amazon's version 4).
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -23,5 +24,12 @@ struct object_store {
 /// ~/.aws/credentials). `variables` gives the value of a variable of the environment.
 [[nodiscard]] object_store read_object_store(
     std::function<std::optional<std::string>(std::string const& name)> const& variables);
+
+/// The headers that sign `request` for service s3 at `time`: Authorization, x-amz-date,
+/// x-amz-content-sha256, and x-amz-security-token for a key that expires. They cover the request's
+/// own headers but Accept-Encoding, which proxies change. The path of the url is signed as it is
+/// spelt.
+[[nodiscard]] header_list aws_signature(http_request const& request, aws_key const& key,
+                                        std::chrono::system_clock::time_point time);
 
 }  // namespace mpt::net

@@ -74,7 +74,7 @@ class tokenizer {
   [[nodiscard]] std::optional<std::string> token_of(std::int32_t id) const;
 
   /// The id of the token that ends a document, as named_token finds its eos_token; nullopt if no
-  /// file names it or the vocabulary lacks it (end_of_text.hpp says which).
+  /// file names it or the vocabulary lacks it (why_without_end says which).
   [[nodiscard]] std::optional<std::int32_t> eos_id() const { return eos_id_; }
 
   /// The id of a token by its role ("bos_token", "pad_token", ...), as named_token finds it.
@@ -130,5 +130,13 @@ class tokenizer {
   std::int32_t bytes_[256] = {};  // of byte-level BPE
   std::uint64_t fingerprint_ = 0;
 };
+
+/// The reason why `tokenizer.eos_id()` is empty, to follow "it has no end-of-text token" in a
+/// message.
+[[nodiscard]] std::string why_without_end(tokenizer const& tokenizer);
+
+/// The id of the token that ends a text. Throws if there is none; `need` names the consequence
+/// ("responses would never end").
+std::int32_t require_end(tokenizer const& tokenizer, std::string_view need);
 
 }  // namespace mpt

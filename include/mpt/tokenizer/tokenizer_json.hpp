@@ -30,7 +30,6 @@
 #include <mpt/tokenizer/bpe.hpp>
 #include <mpt/tokenizer/character_tokens.hpp>
 #include <mpt/tokenizer/metaspace.hpp>
-#include <mpt/tokenizer/normalizer.hpp>
 #include <mpt/tokenizer/split_words.hpp>
 #include <mpt/tokenizer/vocabulary.hpp>
 #include <parallel/checkpoint/format/json.hpp>
@@ -49,6 +48,20 @@ struct added_token {
   bool is_in_model = true;  ///< whether model.vocab has it as well
   match_stage stage = match_stage::raw;
   match_rules rules;
+};
+
+/// The steps that are supported, in the order in which they run. (They do not disturb each other,
+/// so that their order in the file does not matter.)
+struct text_normalizer {
+  bool nfc = false;             ///< to Unicode's normal form C
+  bool prepend_mark = false;    ///< one "▁" in front of text that is not empty
+  bool replace_spaces = false;  ///< every space becomes "▁"
+
+  /// Whether `apply` may return another text. False is certain.
+  [[nodiscard]] bool may_change(std::string_view text) const;
+
+  /// The normalised text. `text` must be valid UTF-8.
+  [[nodiscard]] std::string apply(std::string_view text) const;
 };
 
 /// The content of a tokenizer.json.

@@ -6,7 +6,9 @@
 // states the location of the value, the full name of the key, the expected and the found value.
 #pragma once
 
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -203,3 +205,22 @@ class config_reader {
 };
 
 }  // namespace mpt
+
+namespace mpt::detail {
+
+/// The value of `names` that the key's word names; fails on any other word. `noun` describes the
+/// value in the message ("a norm").
+template <class Kind, std::size_t Size>
+[[nodiscard]] Kind read_name(config_reader& reader, std::string_view key, std::string_view fallback,
+                             std::array<std::pair<std::string_view, Kind>, Size> const& names,
+                             std::string_view noun) {
+  auto const word = reader.get<std::string>(key, std::string(fallback));
+  std::string known;
+  for (auto const& [name, kind] : names) {
+    if (name == word) return kind;
+    known.append(known.empty() ? "" : ", ").append(name);
+  }
+  reader.fail(key, "'", printable(word), "' is not ", noun, "; there are ", known);
+}
+
+}  // namespace mpt::detail

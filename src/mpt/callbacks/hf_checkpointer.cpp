@@ -1,5 +1,11 @@
 #include <mpt/callbacks/hf_checkpointer.hpp>
 
+#include <filesystem>
+#include <system_error>
+
+#include <mpt/hf/convert.hpp>
+#include <mpt/hf/shapes.hpp>
+
 namespace mpt {
 
 bool hf_checkpointer::is_due(std::int64_t batch, training_clock const& clock, bool stopped) const {
@@ -16,6 +22,25 @@ std::filesystem::path hf_checkpointer::folder_of(std::int64_t batch, std::int64_
   fill("{batch}", batch);
   fill("{epoch}", epoch);
   return std::filesystem::path(settings_.save_folder) / name;
+}
+
+hf_exports hf_exports_of(train_config const& config, std::string const& base) {
+  auto const& settings = config.callbacks.hf_checkpointer.value();
+  hf_exports out;
+  auto parameters = hf::shapes_of(config.model);
+  if (config.model.lora) {
+    parameters = hf::adapters_of(parameters);
+    out.options = hf::adapter_options_of(config.model, precision_named(settings.precision), base);
+  } else {
+    std::error_code unreadable;  // an unreadable path counts as absent
+    auto const& name = config.tokenizer.name;
+    bool const has_tokenizer = !name.empty() && std::filesystem::exists(name, unreadable);
+    out.options =
+        export_options_of(config.model, settings.precision, has_tokenizer ? name : std::string());
+  }
+  out.tensors = stored_tensors_of(config.model, parameters);
+  if (settings.overwrite) out.options.existing = parallel::checkpoint::if_exists::replace;
+  return out;
 }
 
 }  // namespace mpt

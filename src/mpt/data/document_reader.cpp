@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/ascii.hpp>
-#include <mpt/data/byte_order_mark.hpp>
+#include <mpt/data/byte_stream.hpp>
 #include <mpt/data/json.hpp>
 
 namespace mpt::data {
@@ -214,7 +214,7 @@ bool document_reader::next_row(std::string& out) {
                       document_line_, ": a line of more than ", options_.max_line_bytes,
                       " bytes; is this JSON lines?");
     if (out.back() == '\n') out.pop_back();
-  } while (out.find_first_not_of(" \t\r") == std::string::npos);
+  } while (trimmed(out).empty());
   return true;
 }
 
@@ -229,8 +229,7 @@ bool document_reader::next_piece(std::string& out) {
   auto const max_bytes = 4 * options_.plain_text_bytes;
   for (std::size_t start = out.size(); out.size() < max_bytes; start = out.size()) {
     if (!append_line(out, max_bytes - start)) return !out.empty();
-    bool const is_blank =
-        std::string_view(out).substr(start).find_first_not_of(" \t\r\n") == std::string::npos;
+    bool const is_blank = trimmed(std::string_view(out).substr(start)).empty();
     if (is_blank && out.back() == '\n' && out.size() >= options_.plain_text_bytes) return true;
   }
   cut(out);

@@ -35,30 +35,3 @@ std::string python_json(nlohmann::json const& value) {
 }
 
 }  // namespace mpt::data
-
-namespace mpt::data::detail {
-
-nlohmann::json const& member(nlohmann::json const& object, char const* key,
-                             std::string_view location) {
-  parallel::require(object.is_object(), location, ": expected a JSON object");
-  auto const found = object.find(key);
-  parallel::require(found != object.end(), location, ": lacks \"", key, "\"");
-  return *found;
-}
-
-std::string string_member(nlohmann::json const& object, char const* key,
-                          std::string_view location) {
-  auto const& value = member(object, key, location);
-  parallel::require(value.is_string(), location, ": \"", key, "\" is not a string");
-  return value.get<std::string>();
-}
-
-std::uint64_t count_member(nlohmann::json const& object, char const* key,
-                           std::string_view location) {
-  auto const& value = member(object, key, location);
-  parallel::require(value.is_number_unsigned(), location, ": \"", key,
-                    "\" is not a non-negative integer");
-  return value.get<std::uint64_t>();
-}
-
-}  // namespace mpt::data::detail

@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
-#include <mpt/data/folder_lock.hpp>
 #include <mpt/data/json.hpp>
-#include <mpt/data/parameters_record.hpp>
+#include <mpt/data/locks.hpp>
+#include <mpt/data/records.hpp>
 
 namespace mpt::data {
 namespace {
@@ -134,8 +134,8 @@ struct encoded_batch {
   if (indexed && std::filesystem::exists(record)) {
     auto const text = parallel::read_text_file(record, 1U << 26);
     auto const object = parse_json(text, record.native());
-    detail::require_same_parameters(detail::member(object, "parameters", record.native()),
-                                    parameters, folder);
+    detail::require_same_parameters(member(object, "parameters", record.native()), parameters,
+                                    folder);
     return prepare_status::already_complete;
   }
   std::string foreign = indexed ? "index.json" : "";
@@ -161,8 +161,8 @@ struct encoded_batch {
   total.documents = counts.documents;
   total.bytes = counts.bytes;
   total.tokens = counts.tokens;
-  total.samples = detail::count_member(object, "samples", record.native());
-  total.shards = detail::count_member(object, "shards", record.native());
+  total.samples = count_member(object, "samples", record.native());
+  total.shards = count_member(object, "shards", record.native());
   return total;
 }
 

@@ -5,7 +5,7 @@
 
 #include <mpt/data/hash.hpp>
 #include <mpt/data/json.hpp>
-#include <mpt/data/parameters_record.hpp>
+#include <mpt/data/records.hpp>
 
 namespace mpt::data::detail {
 

@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/data/folder_lock.hpp>
 #include <mpt/data/json.hpp>
-#include <mpt/data/parameters_record.hpp>
+#include <mpt/data/locks.hpp>
+#include <mpt/data/records.hpp>
 
 namespace mpt::data {
 namespace {
@@ -43,9 +43,8 @@ void require_same_parts(std::filesystem::path const& folder, nlohmann::json cons
   for (auto const& part : parts) {
     nlohmann::json recorded;
     if (auto const record = part / "prepare.json"; std::filesystem::exists(record))
-      recorded =
-          detail::member(parse_json(parallel::read_text_file(record, 1U << 26), record.native()),
-                         "parameters", record.native());
+      recorded = member(parse_json(parallel::read_text_file(record, 1U << 26), record.native()),
+                        "parameters", record.native());
     else
       recorded = detail::prepare_journal(part).binding_parameters();
     if (recorded.is_null()) continue;

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <mpt/console/markdown_table.hpp>
+#include <mpt/console/table.hpp>
 
 namespace mpt::icl {
 

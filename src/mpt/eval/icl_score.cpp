@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+
+#include <mpt/eval/python_text.hpp>
 
 namespace mpt::icl {
 
@@ -58,6 +61,26 @@ std::vector<option_score> task_model::score(std::span<scored_ids const> options)
 std::vector<std::int32_t> task_model::generate(std::vector<std::int32_t> const& prompt,
                                                generation_options const& options) {
   return mpt::generate(reader_, std::span(&prompt, 1), options).front();
+}
+
+std::string cleaned_answer(task_config const& task, std::string_view output) {
+  std::size_t end = output.size();
+  for (auto const& stop : task.stops) end = std::min(end, output.find(stop));
+  output = output.substr(0, end);
+  if (!task.cot_delimiter.empty())
+    if (auto const delimiter = output.rfind(task.cot_delimiter);
+        delimiter != std::string_view::npos)
+      output = output.substr(delimiter + task.cot_delimiter.size());
+  return task.do_normalization ? normalise_answer(output) : std::string(strip(output));
+}
+
+bool is_answer_right(task_config const& task, std::string_view output,
+                     std::span<std::string const> answers) {
+  auto const cleaned = cleaned_answer(task, output);
+  return std::ranges::any_of(answers, [&](std::string const& answer) {
+    return cleaned.starts_with(task.do_normalization ? normalise_answer(answer)
+                                                     : std::string(strip(answer)));
+  });
 }
 
 }  // namespace mpt::icl

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <random>
 #include <string>
 #include <utility>
-
-#include <mpt/finetune/torch_permutation.hpp>
 
 namespace mpt::finetune {
 
@@ -60,6 +59,18 @@ std::span<std::size_t const> batch_order::examples_of(std::size_t batch) {
   }
   auto const first = batch % batches_per_epoch_ * examples_per_batch_;
   return std::span(order_).subspan(first, std::min(examples_per_batch_, order_.size() - first));
+}
+
+std::vector<std::size_t> torch_permutation(std::size_t size, std::uint64_t seed) {
+  constexpr std::size_t size_limit = UINT32_MAX / 20;
+  parallel::require(size < size_limit, "an epoch of ", size, " examples; at most ", size_limit - 1,
+                    " can be shuffled");
+  std::vector<std::size_t> permutation(size);
+  std::iota(permutation.begin(), permutation.end(), std::size_t{0});
+  std::mt19937 generator(static_cast<std::uint32_t>(seed));
+  for (std::size_t i = 0; i + 1 < size; ++i)
+    std::swap(permutation[i], permutation[i + generator() % (size - i)]);
+  return permutation;
 }
 
 }  // namespace mpt::finetune

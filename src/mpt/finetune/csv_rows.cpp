@@ -26,10 +26,7 @@ bool csv_rows::next(nlohmann::json& row) {
   return true;
 }
 
-bool csv_rows::ends_record(int c) { return c == '\n' || c == '\r' || c == text_input::end; }
-
-void csv_rows::append_byte(std::string& field, int c) {
-  field += static_cast<char>(c);
+void csv_rows::count_byte() {
   if (++record_bytes_ > max_row_bytes_)
     parallel::fail(location(), ": a row of more than ", max_row_bytes_,
                    " bytes; is a quote mark left open?");
@@ -41,40 +38,34 @@ bool csv_rows::read_record(std::vector<std::string>& fields) {
   while (input_.peek() == '\n' || input_.peek() == '\r') input_.get();
   line_ = input_.line();
   if (input_.peek() == text_input::end) return false;
-  for (;;) {
-    auto& field = fields.emplace_back();
-    if (input_.peek() == '"')
-      read_quoted(field);
-    else
-      while (!ends_record(input_.peek()) && input_.peek() != ',') append_byte(field, input_.get());
-    parallel::require(utf8::is_valid(field), location(), ": field ", fields.size(),
-                      " is not UTF-8; convert the file");
-    if (input_.peek() != ',') break;
-    input_.get();
-    parallel::require(++record_bytes_ <= max_row_bytes_, location(), ": a row of more than ",
-                      max_row_bytes_, " bytes");
-  }
-  return true;
-}
-
-void csv_rows::read_quoted(std::string& field) {
-  auto const opening_line = input_.line();
-  input_.get();
-  for (;;) {
-    int const c = input_.get();
+  auto place = csv_place::cell_begin;
+  auto opening_line = line_;  // of the last quote mark that opened a field
+  fields.emplace_back();
+  for (int c = input_.peek();; c = input_.peek()) {
+    bool const is_quoted = place == csv_place::quotes;
+    bool const is_end = !is_quoted && (c == '\n' || c == '\r' || c == text_input::end);
+    if (is_end || (!is_quoted && c == ','))
+      parallel::require(utf8::is_valid(fields.back()), location(), ": field ", fields.size(),
+                        " is not UTF-8; convert the file");
+    if (is_end) return true;
     parallel::require(c != text_input::end, input_.name(), ":", opening_line,
                       ": the quote mark that opens here is never closed");
-    if (c != '"') {
-      append_byte(field, c);
-    } else if (input_.peek() == '"') {
-      append_byte(field, input_.get());
-    } else {
-      break;
+    auto const next = csv_place_after(place, static_cast<char>(c));
+    parallel::require(place != csv_place::quote_in_quotes || next != csv_place::text, input_.name(),
+                      ":", input_.line(),
+                      ": text behind a closing quote mark; a quote mark within quotes is doubled");
+    if (place == csv_place::cell_begin && next == csv_place::quotes) {
+      opening_line = input_.line();
+    } else if (next == csv_place::cell_begin) {
+      count_byte();
+      fields.emplace_back();
+    } else if (next != csv_place::quote_in_quotes) {
+      count_byte();
+      fields.back() += static_cast<char>(c);
     }
+    input_.get();
+    place = next;
   }
-  parallel::require(input_.peek() == ',' || ends_record(input_.peek()), input_.name(), ":",
-                    input_.line(),
-                    ": text behind a closing quote mark; a quote mark within quotes is doubled");
 }
 
 }  // namespace mpt::finetune

@@ -76,10 +76,10 @@ std::optional<std::vector<turn>> turns_of(data::mds_sample const& sample,
     parallel::require(list.is_array(), location, ": \"turns\" is of type ", list.type_name(),
                       ", expected a list of {\"input_ids\": [...], \"labels\": [...]}");
     for (auto const& item : list)
-      turns.push_back({ids_of(data::detail::member(item, "input_ids", location), "input_ids",
-                              options.vocab_size, location),
-                       ids_of(data::detail::member(item, "labels", location), "labels",
-                              options.vocab_size, location)});
+      turns.push_back(
+          {ids_of(data::member(item, "input_ids", location), "input_ids", options.vocab_size,
+                  location),
+           ids_of(data::member(item, "labels", location), "labels", options.vocab_size, location)});
     return turns;
   }
   if (!has_column(sample, "input_ids")) return std::nullopt;

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include <mpt/finetune/torch_permutation.hpp>
+#include <mpt/finetune/batch_order.hpp>
 
 namespace mpt::finetune {
 

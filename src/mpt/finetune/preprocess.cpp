@@ -56,11 +56,11 @@ namespace {
   auto messages = nlohmann::json::array();
   for (auto const& item : *found) {
     auto const message_location = parallel::concat(location, ": message ", messages.size() + 1);
-    auto role = data::detail::string_member(item, "from", message_location);
+    auto role = data::string_member(item, "from", message_location);
     if (role == "human") role = "user";
     if (role == "gpt") role = "assistant";
     messages.push_back({{"role", std::move(role)},
-                        {"content", data::detail::string_member(item, "value", message_location)}});
+                        {"content", data::string_member(item, "value", message_location)}});
   }
   return {{"messages", std::move(messages)}};
 }

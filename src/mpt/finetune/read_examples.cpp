@@ -7,7 +7,7 @@
 
 #include <mpt/finetune/stitch_turns.hpp>
 #include <mpt/finetune/tokenize_row.hpp>
-#include <mpt/tokenizer/end_of_text.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
 
 namespace mpt::finetune {
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <system_error>
 
+#include <mpt/ascii.hpp>
+
 namespace mpt::finetune {
 
 bool target_policy::trains_prompt(std::size_t ids) const {
@@ -13,14 +15,8 @@ bool target_policy::trains_prompt(std::size_t ids) const {
 }
 
 target_policy read_target_policy(std::string_view prompts, std::string_view responses) {
-  auto const lower = [](std::string_view text) {
-    std::string out(text);
-    for (char& c : out)
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return out;
-  };
   target_policy policy;
-  auto const lower_prompts = lower(prompts);
+  auto const lower_prompts = lower_case(prompts);
   constexpr std::string_view length_prefix = "length>=";
   if (lower_prompts.starts_with(length_prefix)) {
     auto const* const end = lower_prompts.data() + lower_prompts.size();
@@ -36,7 +32,7 @@ target_policy read_target_policy(std::string_view prompts, std::string_view resp
                       "\"; expected none, all or length>=N (prompts of at least N tokens)");
     if (lower_prompts == "all") policy.prompt = target_policy::prompts::all_prompts;
   }
-  auto const lower_responses = lower(responses);
+  auto const lower_responses = lower_case(responses);
   parallel::require(lower_responses == "last" || lower_responses == "all", "target_responses is \"",
                     responses, "\"; expected last or all");
   policy.all_responses = lower_responses == "all";

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include <mpt/data/byte_order_mark.hpp>
+#include <mpt/data/byte_stream.hpp>
 
 namespace mpt::finetune {
 

@@ -10,12 +10,11 @@
 
 #include <mpt/data/json.hpp>
 #include <mpt/data/mds/mds_writer.hpp>
-#include <mpt/data/tokenizer_record.hpp>
+#include <mpt/data/records.hpp>
 #include <mpt/finetune/chat.hpp>
-#include <mpt/finetune/format_row.hpp>
 #include <mpt/finetune/stitch_turns.hpp>
 #include <mpt/finetune/tokenize_row.hpp>
-#include <mpt/tokenizer/end_of_text.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
 #include <parallel/core/hexadecimal.hpp>
 
 namespace mpt::finetune {

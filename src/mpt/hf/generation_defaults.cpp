@@ -3,8 +3,8 @@
 #include <string>
 
 #include <mpt/config/model/token_ids.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/yaml/node.hpp>
-#include <mpt/yaml/small_file.hpp>
 #include <parallel/checkpoint/format/json.hpp>
 #include <parallel/core/file.hpp>
 
@@ -53,6 +53,28 @@ generation_defaults read_generation_defaults(std::filesystem::path const& folder
                       printable(found->dump()));
     out.top_k = found->get<std::int64_t>();
   }
+  return out;
+}
+
+text_ends text_ends_of(model_source const& source, tokenizer const& tokenizer) {
+  text_ends out;
+  auto const vocabulary = source.config().vocab_size;
+  std::vector<std::int64_t> unknown_tokens;
+  for (auto const id : source.end_tokens())
+    if (id >= 0 && id < vocabulary)
+      out.tokens.push_back(static_cast<std::int32_t>(id));
+    else
+      unknown_tokens.push_back(id);
+  if (source.end_tokens().empty())
+    if (auto const end = tokenizer.eos_id()) out.tokens.push_back(*end);
+  if (!unknown_tokens.empty())
+    out.note = concat(source.path().string(), ": eos_token_id ", unknown_tokens.front(),
+                      " is none of the model's ", vocabulary, " tokens, so that it ends no text");
+  else if (out.tokens.empty())
+    out.note =
+        concat("nothing ends a text before it is as long as allowed: ", source.path().string(),
+               " names no eos_token_id, and ", tokenizer.files().name(),
+               " has no end-of-text token (", why_without_end(tokenizer), ")");
   return out;
 }
 

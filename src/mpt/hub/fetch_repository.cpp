@@ -1,10 +1,12 @@
 #include <mpt/hub/fetch_repository.hpp>
 
+#include <fcntl.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -15,9 +17,9 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/data/json.hpp>
-#include <mpt/hub/file_lock.hpp>
 #include <mpt/net/url.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/file_lock.hpp>
 
 namespace mpt::hub {
 namespace {
@@ -43,6 +45,30 @@ struct cache_paths {
   [[nodiscard]] fs::path blob(listed_file const& file) const {
     return root / "blobs" / file.blob();
   }
+};
+
+/// Locks a file during its lifetime by flock(2), as Python's filelock has it, so that the hub's own
+/// programs and ours wait for each other. The kernel unlocks it when the process dies.
+class file_lock {
+ public:
+  /// Makes `file` and its folder where they are absent. Waits while another process has the lock,
+  /// and calls `on_wait` once before that. A file system without locks leaves it unlocked.
+  file_lock(fs::path const& file, std::function<void()> const& on_wait) {
+    namespace files = parallel::files;
+    files::make_folders(files::parent_folder(file));
+    for (bool has_waited = false;;) {
+      handle_ = parallel::descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664));
+      if (handle_.get() < 0) files::failure(file, "cannot create this lock");
+      if (files::try_lock(handle_.get()) == files::lock_result::busy) {
+        if (!std::exchange(has_waited, true)) on_wait();
+        static_cast<void>(files::wait_for_lock(handle_.get()));
+      }
+      if (files::is_named(handle_.get(), file)) return;
+    }
+  }
+
+ private:
+  parallel::descriptor handle_;
 };
 
 /// Writes a small file by a name of its own and a rename: several processes may do so.
@@ -204,8 +230,7 @@ class fetch {
     auto const url = hub_.endpoint + wanted_.repository.api_path() + "/revision/" +
                      net::percent_encoded(wanted_.revision);
     auto const response = ask(url);
-    auto const commit =
-        data::detail::string_member(data::parse_json(response.body, url), "sha", url);
+    auto const commit = data::string_member(data::parse_json(response.body, url), "sha", url);
     parallel::require(is_commit(commit), url,
                       ": the server's answer names no commit; does HF_ENDPOINT lead to a hub?");
     return commit;

@@ -1,12 +1,12 @@
 #include <mpt/hub/settings.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
 
+#include <mpt/ascii.hpp>
 #include <mpt/net/url.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
@@ -25,19 +25,14 @@ namespace fs = std::filesystem;
   return path;
 }
 
-[[nodiscard]] bool is_true(std::string value) {
-  std::ranges::transform(value, value.begin(), [](char letter) {
-    return static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
-  });
-  return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
+[[nodiscard]] bool is_true(std::string_view text) {
+  auto const value = lower_case(text);
+  return value == "1" || value == "on" || value == "yes" || value == "true";
 }
 
 /// A token without the blanks around it. Throws if it is none: a header cannot hold it.
 [[nodiscard]] std::string checked_token(std::string_view text, std::string const& source) {
-  constexpr std::string_view blanks = " \t\r\n";
-  auto const begin = std::min(text.find_first_not_of(blanks), text.size());
-  text.remove_prefix(begin);
-  text = text.substr(0, text.find_last_not_of(blanks) + 1);
+  text = trimmed(text);
   parallel::require(
       std::ranges::all_of(text, [](char letter) { return letter > 0x20 && letter < 0x7f; }), source,
       ": is no token of the hub (it has blanks or other characters inside)");

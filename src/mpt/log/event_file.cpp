@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <mpt/log/crc32c.hpp>
 #include <parallel/core/machine_name.hpp>
 
 namespace mpt::detail {

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include <mpt/ascii.hpp>
-#include <mpt/net/aws_signature.hpp>
+#include <mpt/net/object_store.hpp>
 #include <mpt/net/url.hpp>
 
 namespace mpt::net {

@@ -8,7 +8,6 @@
 #include <mpt/console/plain_text.hpp>
 #include <mpt/report/charts.hpp>
 #include <mpt/report/detail/sections.hpp>
-#include <mpt/report/html.hpp>
 #include <mpt/report/page.hpp>
 
 namespace mpt::report::detail {

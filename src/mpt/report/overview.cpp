@@ -11,7 +11,7 @@
 #include <mpt/report/charts.hpp>
 #include <mpt/report/detail/json_values.hpp>
 #include <mpt/report/detail/sections.hpp>
-#include <mpt/report/html.hpp>
+#include <mpt/report/page.hpp>
 
 namespace mpt::report::detail {
 

@@ -11,7 +11,6 @@
 #include <mpt/log/run_journal.hpp>
 #include <mpt/report/detail/json_values.hpp>
 #include <mpt/report/read_lines.hpp>
-#include <mpt/report/read_metrics.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <mpt/report/html.hpp>
+#include <mpt/report/page.hpp>
 
 namespace mpt::report::detail {
 

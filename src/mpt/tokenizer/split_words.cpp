@@ -1,5 +1,6 @@
 #include <mpt/tokenizer/split_words.hpp>
 
+#include <mpt/ascii.hpp>
 #include <mpt/tokenizer/character_class.hpp>
 #include <mpt/tokenizer/utf8.hpp>
 
@@ -79,10 +80,7 @@ struct classified_character {
   if (position >= text.size() || text[position] != '\'') return 0;
   auto const rest = text.substr(position);
   if (rest.starts_with("'\u017F")) return 3;
-  char small[3] = {};
-  for (std::size_t i = 0; i < rest.size() && i < 3; ++i)
-    small[i] = rest[i] >= 'A' && rest[i] <= 'Z' ? static_cast<char>(rest[i] - 'A' + 'a') : rest[i];
-  return contraction_at({small, rest.size() < 3 ? rest.size() : 3}, 0);
+  return contraction_at(lower_case(rest.substr(0, 3)), 0);
 }
 
 [[nodiscard]] bool is_newline(char c) { return c == '\r' || c == '\n'; }

@@ -7,7 +7,6 @@
 #include <mpt/yaml/interpolate.hpp>
 #include <mpt/yaml/nearest.hpp>
 #include <mpt/yaml/scalar.hpp>
-#include <mpt/yaml/small_file.hpp>
 #include <mpt/yaml/yaml.hpp>
 
 namespace mpt {

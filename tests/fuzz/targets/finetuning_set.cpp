@@ -1,6 +1,6 @@
 // A sample of an MDS set of finetuning rows: the first byte chooses the columns and the type of raw
 // ids, the rest is the sample.
-#include <mpt/finetune/format_row.hpp>
+#include <mpt/finetune/chat.hpp>
 #include <mpt/finetune/mds_rows.hpp>
 
 #include "../support.hpp"

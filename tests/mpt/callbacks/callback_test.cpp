@@ -9,10 +9,8 @@
 
 #include <mpt/callbacks/early_stopper.hpp>
 #include <mpt/callbacks/kill_loss_spike.hpp>
-#include <mpt/callbacks/nan_monitor.hpp>
-#include <mpt/callbacks/optimizer_monitor.hpp>
+#include <mpt/callbacks/monitors.hpp>
 #include <mpt/yaml/document.hpp>
-#include <mpt/yaml/small_file.hpp>
 #include <mpt/yaml/yaml.hpp>
 #include <support/golden/golden.hpp>
 

@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/console/markdown_table.hpp>
 #include <mpt/console/plain_text.hpp>
 #include <mpt/console/table.hpp>
 

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <mpt/eval/icl_example.hpp>
-#include <mpt/eval/icl_prompt.hpp>
 #include <mpt/eval/python_text.hpp>
 
 #include "mpt/eval/icl_support.hpp"

@@ -1,11 +1,12 @@
 // Tests of batch_order: the examples of each batch, packed or not, and its errors.
+#include <random>
+#include <set>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include <mpt/data/scratch.hpp>
 #include <mpt/finetune/batch_order.hpp>
-#include <random>
-#include <set>
-#include <vector>
 
 namespace batch_order_test {
 
@@ -75,4 +76,19 @@ TEST_CASE("batch order: an epoch can be shortened, and an epoch without a batch 
   CHECK(data_test::message_of([] {
           batch_order(random_lengths(9), {.rows = 4, .packing_ratio = 0.5});
         }) == "packing_ratio is 0.5; expected at least 1 (one example a row), or auto");
+}
+
+TEST_CASE("torch_permutation: permutations are those of PyTorch's randperm") {
+  using mpt::finetune::torch_permutation;
+  using numbers = std::vector<std::size_t>;
+  // torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+  CHECK(torch_permutation(10, 0U) == numbers{4, 1, 7, 5, 3, 9, 0, 8, 6, 2});
+  CHECK(torch_permutation(10, 1U) == numbers{5, 6, 1, 2, 0, 8, 9, 3, 7, 4});
+  CHECK(torch_permutation(7, 9176U) == numbers{2, 5, 3, 6, 1, 0, 4});
+  CHECK(torch_permutation(12, 4294967301U) == numbers{11, 0, 9, 6, 10, 3, 4, 5, 8, 7, 1, 2});
+  auto const large = torch_permutation(100000, 17);
+  CHECK(large[0] == 76559);
+  CHECK(large[50000] == 94180);
+  CHECK(large[99999] == 27659);
+  CHECK(torch_permutation(0, 3).empty());
 }

@@ -1,9 +1,10 @@
+#include <string>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include <mpt/data/scratch.hpp>
 #include <mpt/finetune/find_files.hpp>
-#include <string>
-#include <vector>
 
 namespace find_files_test {
 
@@ -131,4 +132,120 @@ TEST_CASE("find_files: the splits of a folder are those that its files name") {
   CHECK(data_test::message_of([&] {
           (void)mpt::finetune::split_names({.name = (tree_files.folder / "none").native()});
         }).find("none: cannot be listed") != std::string::npos);
+}
+
+// The expected files are those that Hugging Face datasets 5.2.0 reads from the same folders.
+
+namespace dataset_card_test {
+
+using names = std::vector<std::string>;
+
+/// A folder with some files and this README.md.
+struct tree {
+  data_test::scratch_folder folder;
+
+  explicit tree(std::string const& readme) {
+    for (auto const* file : {"a.jsonl", "b.jsonl", "c.jsonl", "sub/d.jsonl", "sub/e.jsonl", "x.csv",
+                             "train.jsonl", "two/f.jsonl", "two/test.jsonl"})
+      data_test::put_file(folder / file, "x");
+    data_test::put_file(folder / "README.md", readme);
+  }
+  [[nodiscard]] names operator()(std::string const& split = "train") const {
+    names out;
+    for (auto const& file :
+         mpt::finetune::find_files({.name = folder.path().native(), .split = split}))
+      out.push_back(std::filesystem::relative(file, folder.path()).native());
+    return out;
+  }
+  [[nodiscard]] std::string error(std::string const& split = "train") const {
+    auto const message = data_test::message_of([&] { (void)(*this)(split); });
+    return message.substr(std::min(message.size(), folder.path().native().size() + 1));
+  }
+};
+
+std::string card(std::string const& configs) {
+  return "---\nlicense: mit\nconfigs:\n" + configs + "dataset_info:\n- {a: [1}\n---\n# A set\n";
+}
+
+}  // namespace dataset_card_test
+
+TEST_CASE("dataset card: the files that configs lists for a split are read") {
+  using namespace dataset_card_test;
+  tree const by_split(
+      card("- config_name: default\n  data_files:\n  - split: train\n    path: \"sub/*\"\n"
+           "  - split: test\n    path: [c.jsonl, a.jsonl]\n"));
+  CHECK(by_split() == names{"sub/d.jsonl", "sub/e.jsonl"});
+  CHECK(by_split("test") == names{"c.jsonl", "a.jsonl"});
+  CHECK(by_split.error("dev") ==
+        "README.md: its configuration default has no split \"dev\"; it has test, train");
+  CHECK(tree(card("- config_name: main\n  data_files: \"?.*\"\n"))() ==
+        names{"a.jsonl", "b.jsonl", "c.jsonl"});  // of one format
+  CHECK(tree(card("- config_name: main\n  data_files:\n  - c.jsonl\n  - a.jsonl\n"))() ==
+        names{"c.jsonl", "a.jsonl"});
+  CHECK(tree(card("- config_name: one\n  data_dir: sub\n- config_name: two\n  data_dir: two\n"
+                  "  default: true\n"))("test") == names{"two/test.jsonl"});
+  CHECK(tree("---\r\nconfigs:\r\n- config_name: x\r\n  data_files: b.jsonl\r\n---\r\n")() ==
+        names{"b.jsonl"});
+}
+
+TEST_CASE("dataset card: without configs in the header the names of files decide") {
+  using namespace dataset_card_test;
+  for (auto const* text : {"{}", "", "# A set\n---\nconfigs:\n- config_name: x\n---\n",
+                           "---\nlicense: mit\n---\nconfigs:\n- x\n", "---\nmy_configs: 3\n---\n"})
+    CHECK(tree(text)() == names{"train.jsonl"});
+}
+
+TEST_CASE("dataset card: a path that leads out of the folder is refused") {
+  using namespace dataset_card_test;
+  for (std::string const path : {"/etc/hosts", "../other/x.jsonl", "sub/../../x.jsonl"})
+    CHECK(tree(card("- config_name: x\n  data_files: " + path + "\n")).error() ==
+          "README.md: names \"" + path + "\", which leads out of its folder");
+  CHECK(tree(card("- config_name: x\n  data_dir: ../other\n")).error() ==
+        "README.md: names \"../other\", which leads out of its folder");
+  CHECK(tree(card("- config_name: x\n  data_files: sub/../b.jsonl\n"))() == names{"b.jsonl"});
+}
+
+TEST_CASE("dataset card: a header without usable files is an error with advice") {
+  using namespace dataset_card_test;
+  CHECK(tree(card("- config_name: one\n  data_files: a.jsonl\n- config_name: two\n  data_files: "
+                  "b.jsonl\n"))
+            .error() ==
+        "README.md: has the configurations one, two, none of which is the default; name one "
+        "with hf_kwargs.name (for prepare: --data_subset), or its files with hf_kwargs.data_files");
+  CHECK(tree(card("- config_name: x\n  data_files: no.jsonl\n")).error() ==
+        "no.jsonl: not a file; README.md names it");
+  CHECK(tree(card("- config_name: x\n  data_files: no*.jsonl\n")).error() ==
+        "no*.jsonl: no data file is named so; README.md asks for it");
+  CHECK(tree(card("- data_files: a.jsonl\n")).error() ==
+        "README.md:4:3: expected config_name in each of configs");
+  CHECK(tree(card("- config_name: x\n  data_files:\n  - split: train\n")).error() ==
+        "README.md:6:5: expected {split: NAME, path: PATH} in data_files");
+  CHECK(tree("---\nconfigs: x\n---\n").error() ==
+        "README.md:2:10: configs: expected a list of mappings, found 'x'");
+}
+
+TEST_CASE("dataset card: a subset's files and splits are those of the configuration of its name") {
+  using namespace dataset_card_test;
+  tree const set(
+      card("- config_name: en\n  data_files:\n  - split: train\n    path: sub/*\n"
+           "  - split: validation\n    path: c.jsonl\n"
+           "- config_name: two\n  data_dir: two\n"));
+  auto const request = [&](std::string const& subset, std::string const& split) {
+    return mpt::finetune::file_names{
+        .name = set.folder.path().native(), .subset = subset, .split = split};
+  };
+  CHECK(mpt::finetune::find_files(request("en", "train")) ==
+        std::vector{set.folder / "sub/d.jsonl", set.folder / "sub/e.jsonl"});
+  CHECK(mpt::finetune::split_names(request("en", "")) == names{"train", "validation"});
+  CHECK(mpt::finetune::split_names(request("two", "")) == names{"test"});
+  CHECK(data_test::message_of([&] { (void)mpt::finetune::split_names(request("de", "")); }) ==
+        (set.folder / "README.md").native() + ": has no subset \"de\"; it has en, two");
+  tree const unnamed("# No header\n");
+  auto const split_names = [&](std::string const& subset) {
+    return mpt::finetune::split_names({.name = unnamed.folder.path().native(), .subset = subset});
+  };
+  CHECK(split_names("default") == split_names(""));
+  CHECK(data_test::message_of([&] { (void)split_names("en"); }) ==
+        unnamed.folder.path().native() +
+            ": has no subset \"en\"; its README.md names none, so leave the subset out");
 }

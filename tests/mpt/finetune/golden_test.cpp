@@ -7,9 +7,9 @@
 #include <fstream>
 #include <mpt/data/hash.hpp>
 #include <mpt/finetune/batch_order.hpp>
+#include <mpt/finetune/bin_packing.hpp>
 #include <mpt/finetune/packing_ratio.hpp>
 #include <mpt/finetune/read_examples.hpp>
-#include <mpt/finetune/row_trimming.hpp>
 #include <mpt/finetune/rows.hpp>
 #include <mpt/finetune/stitch_turns.hpp>
 #include <mpt/finetune/tokenize_row.hpp>

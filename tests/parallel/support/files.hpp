@@ -1,41 +1,25 @@
 // files: helpers for tests of files: a temporary folder, reads and writes, the message of an error.
 #pragma once
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include <parallel/core/error.hpp>
+#include <parallel/core/temporary_folder.hpp>
 
 namespace test {
 
 /// A new empty folder, removed with its content by the destructor.
-class temporary_folder {
+class temporary_folder : public parallel::temporary_folder {
  public:
-  temporary_folder() {
-    auto name = (std::filesystem::temp_directory_path() / "parallellm-test-XXXXXX").native();
-    parallel::require(::mkdtemp(name.data()) != nullptr, "cannot create ", name);
-    path_ = name;
-  }
-  temporary_folder(temporary_folder const&) = delete;
-  temporary_folder& operator=(temporary_folder const&) = delete;
-  ~temporary_folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::filesystem::path const& path() const { return path_; }
+  temporary_folder()
+      : parallel::temporary_folder(std::filesystem::temp_directory_path(), "parallellm-test-") {}
   [[nodiscard]] std::filesystem::path operator/(std::filesystem::path const& name) const {
-    return path_ / name;
+    return path() / name;
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 inline std::string read_all(std::filesystem::path const& path) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <mpt/finetune/row_trimming.hpp>
+#include <mpt/finetune/bin_packing.hpp>
 #include <mpt/yaml/reader.hpp>
 
 namespace mpt {

@@ -1,4 +1,7 @@
 // chat_template: the Jinja program in a tokenizer's files, if any, that formats conversations.
+//
+// ChatML: a conversation as one text, each message between marks. MPT's chat models are trained on
+// it, and LLM Foundry renders with it when a tokenizer has no template.
 #pragma once
 
 #include <functional>
@@ -7,12 +10,29 @@
 #include <string>
 #include <string_view>
 
-#include <mpt/tokenizer/chat/chatml.hpp>
 #include <mpt/tokenizer/tokenizer_files.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt {
+
+struct chat_message {
+  std::string role;  ///< system, user, assistant or tool
+  std::string content;
+
+  friend bool operator==(chat_message const&, chat_message const&) = default;
+};
+
+inline constexpr std::string_view chat_begin = "<|im_start|>";
+inline constexpr std::string_view chat_end = "<|im_end|>";
+
+struct chat_form {
+  bool ends_system_message = true;  ///< false: like the template of MPT's chat models
+};
+
+/// The text of a conversation; with `answer_next`, up to the start of the assistant's next answer.
+[[nodiscard]] std::string chatml(std::span<chat_message const> messages, bool answer_next,
+                                 chat_form form = {});
 
 /// Renders messages as the text that a model reads; with `answer_next`, up to the start of the
 /// assistant's next answer.

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <mpt/eval/row_sharing.hpp>
+#include <mpt/eval/icl_run.hpp>
 #include <mpt/generate/decoder.hpp>
 #include <mpt/train/setup/run_mesh.hpp>
 #include <parallel/comm/texts.hpp>

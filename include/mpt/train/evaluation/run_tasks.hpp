@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/eval/row_sharing.hpp>
+#include <mpt/eval/icl_run.hpp>
 #include <mpt/generate/text_model.hpp>
 
 namespace mpt {

@@ -118,6 +118,12 @@ class json_check : public nlohmann::json_sax<nlohmann::json> {
   return natural(member(object, key, location), key, location);
 }
 
+/// The same, for sizes and counts, which are of that type.
+[[nodiscard]] inline std::uint64_t count_member(nlohmann::json const& object, std::string_view key,
+                                                std::string_view location) {
+  return static_cast<std::uint64_t>(natural_member(object, key, location));
+}
+
 /// The member `key` as an array.
 [[nodiscard]] inline nlohmann::json const& array_member(nlohmann::json const& object,
                                                         std::string_view key,

@@ -6,7 +6,7 @@
 
 #include <mpt/config/model.hpp>
 #include <mpt/net/remote_folder.hpp>
-#include <mpt/yaml/bytes.hpp>
+#include <mpt/yaml/scalar.hpp>
 
 namespace mpt {
 namespace {

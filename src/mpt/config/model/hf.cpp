@@ -8,8 +8,8 @@
 #include <mpt/config/model/hf_attention.hpp>
 #include <mpt/config/model/read_model.hpp>
 #include <mpt/config/model/token_ids.hpp>
+#include <mpt/yaml/node.hpp>
 #include <mpt/yaml/scalar.hpp>
-#include <mpt/yaml/small_file.hpp>
 
 namespace mpt {
 namespace {

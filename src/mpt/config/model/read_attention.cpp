@@ -10,7 +10,7 @@
 
 #include <fmt/ranges.h>
 
-#include <mpt/yaml/read_name.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt {
 namespace {

@@ -12,7 +12,7 @@
 #include <mpt/config/model/family.hpp>
 #include <mpt/config/model/hf.hpp>
 #include <mpt/config/model/read_model.hpp>
-#include <mpt/yaml/small_file.hpp>
+#include <mpt/yaml/node.hpp>
 
 namespace mpt {
 namespace {

@@ -15,7 +15,7 @@
 #include <mpt/config/model/hf_attention.hpp>
 #include <mpt/config/model/linear_layers.hpp>
 #include <mpt/config/model/lora_names.hpp>
-#include <mpt/yaml/small_file.hpp>
+#include <mpt/yaml/node.hpp>
 
 namespace mpt {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <mpt/config/model/family.hpp>
 #include <mpt/config/model/read_attention.hpp>
-#include <mpt/yaml/read_name.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include <mpt/yaml/read_name.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt {
 namespace {

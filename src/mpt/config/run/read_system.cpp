@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include <mpt/yaml/bytes.hpp>
-#include <mpt/yaml/read_name.hpp>
+#include <mpt/yaml/reader.hpp>
+#include <mpt/yaml/scalar.hpp>
 
 namespace mpt {
 namespace {

@@ -10,7 +10,7 @@ namespace {
 
 [[nodiscard]] std::vector<std::string> string_list(nlohmann::json const& object, char const* key,
                                                    std::string_view location) {
-  auto const& list = detail::member(object, key, location);
+  auto const& list = member(object, key, location);
   parallel::require(list.is_array() && list.size() <= 1024, location, ": \"", key,
                     "\" is not a list of at most 1024 strings");
   std::vector<std::string> out;
@@ -33,12 +33,12 @@ namespace {
 
 [[nodiscard]] mds_file file_from_json(nlohmann::json const& object, std::string_view location) {
   mds_file out;
-  out.basename = detail::string_member(object, "basename", location);
+  out.basename = string_member(object, "basename", location);
   parallel::require(is_plain_path(out.basename), location, ": file name ",
                     nlohmann::json(out.basename).dump(-1, ' ', true),
                     " is not a plain relative name");
-  out.bytes = detail::count_member(object, "bytes", location);
-  auto const& hashes = detail::member(object, "hashes", location);
+  out.bytes = count_member(object, "bytes", location);
+  auto const& hashes = member(object, "hashes", location);
   parallel::require(hashes.is_object(), location, ": \"hashes\" of a file is not an object");
   for (auto const& [algorithm, digest] : hashes.items()) {
     parallel::require(digest.is_string(), location, ": a digest is not a string");
@@ -96,22 +96,22 @@ nlohmann::json mds_layout::to_json() const {
 }
 
 mds_layout mds_layout::from_json(nlohmann::json const& object, std::string_view location) {
-  auto const version = detail::count_member(object, "version", location);
+  auto const version = count_member(object, "version", location);
   parallel::require(version == 2, location, ": MDS version ", version, "; only version 2 is known");
-  auto const format = detail::string_member(object, "format", location);
+  auto const format = string_member(object, "format", location);
   parallel::require(format == "mds", location, ": format '", format, "'; only 'mds' is known");
   mds_layout out;
-  auto const& compression = detail::member(object, "compression", location);
+  auto const& compression = member(object, "compression", location);
   parallel::require(compression.is_null() || compression.is_string(), location,
                     ": \"compression\" is neither null nor a string");
   if (compression.is_string()) out.compression = compression.get<std::string>();
-  auto const& limit = detail::member(object, "size_limit", location);
+  auto const& limit = member(object, "size_limit", location);
   out.size_limit.reset();
-  if (!limit.is_null()) out.size_limit = detail::count_member(object, "size_limit", location);
+  if (!limit.is_null()) out.size_limit = count_member(object, "size_limit", location);
   out.hashes = string_list(object, "hashes", location);
   out.names = string_list(object, "column_names", location);
   auto const encodings = string_list(object, "column_encodings", location);
-  auto const& sizes = detail::member(object, "column_sizes", location);
+  auto const& sizes = member(object, "column_sizes", location);
   parallel::require(!out.names.empty() && encodings.size() == out.names.size() &&
                         sizes.is_array() && sizes.size() == out.names.size(),
                     location, ": column_names, column_encodings and column_sizes do not match");
@@ -140,9 +140,9 @@ nlohmann::json mds_shard::to_json() const {
 mds_shard mds_shard::from_json(nlohmann::json const& object, std::string_view location) {
   mds_shard out;
   out.layout = mds_layout::from_json(object, location);
-  out.samples = detail::count_member(object, "samples", location);
-  out.raw = file_from_json(detail::member(object, "raw_data", location), location);
-  auto const& zip = detail::member(object, "zip_data", location);
+  out.samples = count_member(object, "samples", location);
+  out.raw = file_from_json(member(object, "raw_data", location), location);
+  auto const& zip = member(object, "zip_data", location);
   if (!zip.is_null()) out.zip = file_from_json(zip, location);
   parallel::require(out.zip.has_value() == !out.layout.compression.empty(), location,
                     ": \"zip_data\" and \"compression\" contradict each other");
@@ -156,10 +156,10 @@ mds_shard mds_shard::from_json(nlohmann::json const& object, std::string_view lo
 
 std::vector<mds_shard> parse_mds_index(std::string_view text, std::string_view location) {
   auto const root = parse_json(text, location);
-  auto const version = detail::count_member(root, "version", location);
+  auto const version = count_member(root, "version", location);
   parallel::require(version == 2, location, ": index version ", version,
                     "; only version 2 is known");
-  auto const& list = detail::member(root, "shards", location);
+  auto const& list = member(root, "shards", location);
   parallel::require(list.is_array(), location, ": \"shards\" is not a list");
   std::vector<mds_shard> out;
   for (auto const& object : list)

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include <mpt/finetune/row_trimming.hpp>
+#include <mpt/finetune/bin_packing.hpp>
 
 namespace mpt {
 

@@ -4,8 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include <mpt/data/tokenizer_record.hpp>
-#include <mpt/tokenizer/end_of_text.hpp>
+#include <mpt/data/records.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/train/data/stream_folder.hpp>
 

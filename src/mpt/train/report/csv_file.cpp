@@ -29,28 +29,20 @@ std::string line_of(std::vector<std::string> const& cells) {
   return line;
 }
 
-/// Follows the bytes of a table by the rule of csv_rows: a quote mark opens a quoted cell only at
-/// the cell's beginning, and a row ends with a line end that is not in quotes.
+/// Follows the bytes of a table by the rule of csv_rows.
 class row_scan {
  public:
   void add(char c) {
     ++bytes_;
     if (c == '\n') ++lines_;
-    if (place_ == place::quotes) {
-      if (c == '"') place_ = place::quote_in_quotes;
-    } else if (c == '"' && place_ != place::text) {  // opens the quotes, or is doubled in them
-      place_ = place::quotes;
-    } else if (c == '\n' || c == '\r') {
-      has_crlf_ = c == '\n' ? bytes_ == row_bytes_ + 1 && ends_with_cr_ : has_crlf_;
-      ends_with_cr_ = c == '\r';
-      row_bytes_ = bytes_;
-      row_lines_ = lines_;
-      cells_ = 1;
-      place_ = place::cell_begin;
-    } else {
-      if (c == ',') ++cells_;
-      place_ = c == ',' ? place::cell_begin : place::text;
-    }
+    place_ = finetune::csv_place_after(place_, c);
+    if (place_ != place::cell_begin) return;
+    if (c == ',') return void(++cells_);
+    has_crlf_ = c == '\n' ? bytes_ == row_bytes_ + 1 && ends_with_cr_ : has_crlf_;
+    ends_with_cr_ = c == '\r';
+    row_bytes_ = bytes_;
+    row_lines_ = lines_;
+    cells_ = 1;
   }
 
   /// The bytes and the lines of the rows that have their line end.
@@ -65,7 +57,7 @@ class row_scan {
   [[nodiscard]] bool is_quote_open() const { return place_ == place::quotes; }
 
  private:
-  enum class place { cell_begin, text, quotes, quote_in_quotes };
+  using place = finetune::csv_place;
 
   place place_ = place::cell_begin;
   std::uintmax_t bytes_ = 0, row_bytes_ = 0;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <mpt/console/format.hpp>
-#include <mpt/console/markdown_table.hpp>
+#include <mpt/console/table.hpp>
 
 namespace mpt {
 

@@ -227,8 +227,8 @@ TEST_CASE("MDS reader: an inconsistent index is refused, naming the shard and th
   CHECK(contains(error_with_index("shard.00000.mds", "a\\u0000b"), "not a plain relative name"));
   CHECK(contains(error_with_index("shard.00000.mds", "shard.00001.mds"), "cannot open"));
   CHECK(contains(error_with_index(R"("samples": 3)", R"("samples": 4)"), "holds 3 samples"));
-  CHECK(contains(error_with_index(R"("samples": 3)", R"("samples": -3)"), "non-negative"));
-  CHECK(contains(error_with_index(R"("samples": 3)", R"("samples": 3.5)"), "non-negative"));
+  CHECK(contains(error_with_index(R"("samples": 3)", R"("samples": -3)"), "must be a whole number from 0"));
+  CHECK(contains(error_with_index(R"("samples": 3)", R"("samples": 3.5)"), "must be a whole number from 0"));
   CHECK(
       contains(error_with_index(R"("samples": 3)", R"("samples": 99999999999999)"), "cannot lie"));
   CHECK(contains(error_with_index(R"("samples": 3, )", ""), "lacks \"samples\""));

@@ -1,7 +1,8 @@
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include <mpt/tokenizer/chat/chat_template.hpp>
-
 #include "mpt/data/scratch.hpp"
 #include "parallel/support/files.hpp"
 
@@ -36,3 +37,12 @@ TEST_CASE("chat template: chat_template.jinja beside the tokenizer has priority"
 }
 
 }  // namespace chat_template_test
+
+TEST_CASE("ChatML: each message is marked, and so is the start of the next answer") {
+  std::vector<mpt::chat_message> const messages = {{"system", "S"}, {"user", "U"}};
+  CHECK(mpt::chatml(messages, false) ==
+        "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n");
+  CHECK(mpt::chatml(messages, true, {.ends_system_message = false}) ==
+        "<|im_start|>system\nS\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n");
+  CHECK(mpt::chatml({}, false).empty());
+}

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <mpt/data/tokenizer_record.hpp>
+#include <mpt/data/records.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <mpt/train/data/tokenizer_notes.hpp>
 #include <parallel/core/hexadecimal.hpp>
