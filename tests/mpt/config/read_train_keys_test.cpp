@@ -2,7 +2,6 @@
 // it changes the run, is refused, or is said to have no effect, with the reason. The reader records
 // each key that it asks for; one that has no row here fails.
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <regex>
 #include <set>

@@ -2,7 +2,6 @@
 // list of keys, and that no mutation of a file does anything but load or give one message.
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #include <mpt/data/byte_lock.hpp>
 
-#include <fstream>
 #include <optional>
 
 #include <doctest/doctest.h>

@@ -3,7 +3,6 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include <cstdint>
 #include <mpt/data/byte_stream.hpp>
 #include <mpt/data/scratch.hpp>
 #include <parallel/core/philox.hpp>

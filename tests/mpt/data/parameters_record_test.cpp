@@ -3,7 +3,6 @@
 #include <mpt/data/parameters_record.hpp>
 #include <mpt/data/scratch.hpp>
 #include <string>
-#include <vector>
 
 TEST_CASE("parameters record: files are identified by name, size and both ends, in order") {
   using mpt::data::file_identities;

@@ -1,5 +1,4 @@
 // The tokens that end a text, as transformers' generate finds them in a model's files.
-#include <filesystem>
 #include <string>
 #include <vector>
 

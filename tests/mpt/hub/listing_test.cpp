@@ -1,6 +1,5 @@
 #include <mpt/hub/listing.hpp>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/tokenizer/utf8.hpp>
