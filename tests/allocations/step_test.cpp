@@ -2,7 +2,6 @@
 // scratch.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <numeric>
 #include <vector>
 

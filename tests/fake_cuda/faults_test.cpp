@@ -2,12 +2,10 @@
 // distinguish a machine with a fault from one without.
 #include <doctest/doctest.h>
 
-#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <string>
-#include <vector>
 
 #include "fake_cuda/ranks.hpp"
 #include "support/devices/device_exchanges.hpp"

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include <parallel/core/failures.hpp>
 #include <parallel/device/reserve_scratch.hpp>
@@ -16,7 +15,6 @@
 
 namespace fake_scratch_test {
 
-using parallel::bf16;
 using parallel::index;
 using parallel::matrix_view;
 using parallel::vector_view;

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <numeric>
-#include <optional>
 #include <thread>
 #include <vector>
 

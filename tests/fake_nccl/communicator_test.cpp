@@ -112,8 +112,7 @@ TEST_CASE("NCCL: a communicator's destructor waits for its operations beside the
         part.all_reduce(compute, x.span(), parallel::reduction::sum).wait_on(other);
     }
   }));
-  CHECK(fake_nccl::history().failures.empty());
-  CHECK(fake_nccl::live_communicators() == 0);
+  fake_nccl::check_ended();
 }
 
 }  // namespace fake_nccl_communicator_test

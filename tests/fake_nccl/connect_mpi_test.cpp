@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>

@@ -22,6 +22,7 @@
 
 namespace fake_nccl_failures_test {
 
+using fake_nccl::rank_gpu;
 using parallel::reduction;
 using parallel::conformance::message_of;
 using test::contains;
@@ -30,13 +31,6 @@ void restart(int ranks, fake_nccl::options const& library = {}) {
   fake_cuda::restart({.devices = ranks, .peers = false});
   fake_nccl::restart(library);
 }
-
-/// A rank's GPU, its stream for exchanges and a buffer to exchange.
-struct rank_gpu {
-  parallel::cuda::device device = fake_cuda::current_gpu();
-  parallel::buffer<float> x = device.allocate_zeroed<float>(8);
-  parallel::cuda::stream s{parallel::comm_options<parallel::nccl::communicator>(device)};
-};
 
 TEST_CASE("NCCL failures: an abort reaches ranks that wait for the aborting one, with its reason") {
   restart(3);
@@ -156,8 +150,7 @@ TEST_CASE("NCCL failures: an abort ends a pending split, also for a rank with a 
   CHECK(messages == std::vector<std::string>{"rank 1 failed: the disk is full",
                                              "nothing was thrown",
                                              "rank 1 failed: the disk is full"});
-  CHECK(fake_nccl::history().failures.empty());
-  CHECK(fake_nccl::live_communicators() == 0);
+  fake_nccl::check_ended();
 }
 
 /// The first failure that the library records of ranks that run `program`, or the message of

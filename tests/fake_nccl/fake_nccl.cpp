@@ -11,7 +11,6 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>

@@ -3,8 +3,6 @@
 // machine's properties, each of which is optional. If CUDA_VISIBLE_DEVICES is set, the machine has
 // one device. FAKE_NCCL names the folder through which ranks that are processes meet: those that
 // mpirun started, or that have an NCCL_HOSTID.
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>

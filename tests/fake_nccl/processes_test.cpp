@@ -9,7 +9,6 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
-#include <functional>
 #include <iterator>
 #include <string>
 #include <thread>

@@ -11,10 +11,25 @@
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/ops/cuda.hpp>
 
-#include "fake_cuda/runtime.hpp"
+#include <doctest/doctest.h>
+
+#include "fake_cuda/ranks.hpp"
 #include "fake_nccl/fake_nccl.hpp"
 
 namespace fake_nccl {
+
+/// A rank's GPU, its stream for exchanges and a buffer to exchange.
+struct rank_gpu {
+  parallel::cuda::device device = fake_cuda::current_gpu();
+  parallel::buffer<float> x = device.allocate_zeroed<float>(8);
+  parallel::cuda::stream s{parallel::comm_options<parallel::nccl::communicator>(device)};
+};
+
+/// Checks that the library has seen no mistake and that every communicator has ended.
+inline void check_ended() {
+  CHECK(history().failures.empty());
+  CHECK(live_communicators() == 0);
+}
 
 /// A launcher: launch(ranks, program) calls program(communicator) for each rank, with its GPU
 /// current, and rethrows the first failure that is not the echo of another rank's.

@@ -6,11 +6,9 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <parallel/comm/nccl/memory.hpp>
@@ -25,6 +23,7 @@
 
 namespace fake_nccl_registration_test {
 
+using fake_nccl::rank_gpu;
 using parallel::reduction;
 using parallel::conformance::message_of;
 using parallel::nccl::communicator;
@@ -35,12 +34,6 @@ void restart(int ranks) {
   fake_cuda::restart({.devices = ranks, .peers = false});
   fake_nccl::restart({.patience = std::chrono::seconds(2)});
 }
-
-struct numbers {
-  parallel::cuda::device device = fake_cuda::current_gpu();
-  parallel::buffer<float> x = device.allocate_zeroed<float>(8);
-  parallel::cuda::stream s{parallel::comm_options<communicator>(device)};
-};
 
 /// A launcher of ranks whose devices allocate exchanged memory of `least_bytes` or more from NCCL.
 struct window_ranks {
@@ -82,44 +75,30 @@ traffic traffic_of(fake_nccl::record const& record, char const* operation) {
   return found == record.exchanged.end() ? traffic() : found->second;
 }
 
-TEST_CASE("registration: gradients and parameters are registered at every ZeRO level") {
-  using enum parallel::zero::level;
-  for (auto const level : {optimizer, gradients, parameters})
-    for (int const replicas : {1, 2}) {
-      CAPTURE(level);
-      CAPTURE(replicas);
-      auto const got =
-          trained({.replicate = replicas, .level = level, .shard = 2, .microbatch = 1});
-      auto const scattered = traffic_of(got, "ncclReduceScatter of f32");
-      auto const gathered = traffic_of(got, "ncclAllGather of f32");
-      auto const summed = traffic_of(got, "ncclAllReduce of f32");
-      CHECK(scattered.bytes > 10'000);
-      CHECK(scattered.registered == scattered.bytes);
-      CHECK(gathered.bytes > 10'000);
-      CHECK(gathered.registered == gathered.bytes);
-      CHECK((summed.registered > 10'000) == (replicas > 1));
-      CHECK(summed.bytes - summed.registered < 500);  // a few numbers for agreements
-    }
-}
-
-TEST_CASE("windows: a step's exchanges lie in windows, at the same offset on every rank") {
+TEST_CASE("registration: a step's exchanges are of registered memory, or all of it of windows") {
   using enum parallel::zero::level;
   for (auto const level : {none, optimizer, gradients, parameters})
-    for (int const replicas : {1, 2}) {
-      int const shards = level == none ? 1 : 2;
-      if (shards * replicas == 1) continue;
-      CAPTURE(level);
-      CAPTURE(replicas);
-      auto const got =
-          trained({.replicate = replicas, .level = level, .shard = shards, .microbatch = 1}, true);
-      for (auto const* operation :
-           {"ncclReduceScatter of f32", "ncclAllGather of f32", "ncclAllReduce of f32"}) {
-        CAPTURE(operation);
-        CHECK(traffic_of(got, operation).in_windows == traffic_of(got, operation).registered);
+    for (int const replicas : {1, 2})
+      for (bool const windows : {false, true}) {
+        int const shards = level == none ? 1 : 2;
+        if (shards * replicas == 1) continue;
+        CAPTURE(level);
+        CAPTURE(replicas);
+        CAPTURE(windows);
+        auto const got = trained(
+            {.replicate = replicas, .level = level, .shard = shards, .microbatch = 1}, windows);
+        auto const scattered = traffic_of(got, "ncclReduceScatter of f32");
+        auto const gathered = traffic_of(got, "ncclAllGather of f32");
+        auto const summed = traffic_of(got, "ncclAllReduce of f32");
+        CHECK((scattered.bytes > 10'000) == (level != none));
+        CHECK(scattered.registered == scattered.bytes);
+        CHECK((gathered.bytes > 10'000) == (level != none));
+        CHECK(gathered.registered == gathered.bytes);
+        CHECK((summed.registered > 10'000) == (replicas > 1));
+        CHECK(summed.bytes - summed.registered < 500);  // a few numbers for agreements
+        for (auto const& one : {scattered, gathered, summed})
+          CHECK(one.in_windows == (windows ? one.registered : 0));
       }
-      CHECK(traffic_of(got, level == none ? "ncclAllReduce of f32" : "ncclAllGather of f32")
-                .in_windows > 10'000);
-    }
 }
 
 TEST_CASE("windows: tensor, context and pipeline parallel layouts use them too") {
@@ -130,17 +109,10 @@ TEST_CASE("windows: tensor, context and pipeline parallel layouts use them too")
     CHECK(traffic_of(trained(layout, true), "ncclAllGather of f32").in_windows > 5'000);
 }
 
-TEST_CASE("registration: without ZeRO gradients are registered, small arrays are not") {
-  auto const got = trained({.replicate = 2, .microbatch = 1});
-  auto const summed = traffic_of(got, "ncclAllReduce of f32");
-  CHECK(summed.registered > 10'000);
-  CHECK(summed.bytes - summed.registered < 500);
-}
-
 TEST_CASE("registration: a buffer is registered with each communicator that exchanges it") {
   restart(2);
   fake_nccl::ranks()(2, [](communicator& comm) {
-    numbers n;
+    rank_gpu n;
     auto part = comm.split(0, "shard");
     auto const with_whole = register_memory(comm, n.x), with_part = register_memory(part, n.x);
     for (auto* const one : {&comm, &part})
@@ -156,7 +128,7 @@ TEST_CASE("registration: a buffer is registered with each communicator that exch
 TEST_CASE("registration: any_communicator registers, a communicator of one rank does not") {
   restart(2);
   fake_nccl::ranks()(2, [](communicator& comm) {
-    numbers n;
+    rank_gpu n;
     parallel::nccl::any_communicator any(comm);
     CHECK(register_memory(any, n.x) != nullptr);
     CHECK(register_memory(any, parallel::buffer<float>()) == nullptr);
@@ -172,7 +144,7 @@ TEST_CASE("registration: it keeps the memory and its communicator alive until it
     parallel::registered_memory registration;
     std::weak_ptr<void> memory;
     {
-      numbers n;
+      rank_gpu n;
       auto part = comm.split(0, "shard");
       registration = register_memory(part, n.x);
       memory = n.x.owner();
@@ -182,8 +154,7 @@ TEST_CASE("registration: it keeps the memory and its communicator alive until it
     registration.reset();
     CHECK(memory.expired());
   });
-  CHECK(fake_nccl::history().failures.empty());
-  CHECK(fake_nccl::live_communicators() == 0);
+  fake_nccl::check_ended();
 }
 
 TEST_CASE("registration: a machine without windows registers NCCL's memory as ordinary memory") {
@@ -241,8 +212,7 @@ TEST_CASE("windows: a rank stops waiting for the window of a rank that has faile
           });
         }) == "the disk is full");
   CHECK(waited == "rank 1 failed: the disk is full");
-  CHECK(fake_nccl::history().failures.empty());
-  CHECK(fake_nccl::live_communicators() == 0);
+  fake_nccl::check_ended();
   CHECK(fake_cuda::live_objects() == 0);
 }
 
@@ -284,7 +254,7 @@ TEST_CASE("exchanged memory: it outlives its communicator until enqueued work ha
 TEST_CASE("registration: a buffer stays registered until the operations enqueued on it have run") {
   restart(2);
   fake_nccl::ranks()(2, [](communicator& comm) {
-    numbers n;
+    rank_gpu n;
     auto registration = register_memory(comm, n.x);
     std::this_thread::sleep_for(std::chrono::milliseconds(50 * comm.rank()));
     auto request = comm.all_reduce(n.s, n.x.span(), reduction::sum);
@@ -298,7 +268,7 @@ TEST_CASE("registration: an abort ends it, and the destructor then deregisters n
   restart(2);
   static_cast<void>(message_of([] {
     fake_nccl::ranks()(2, [](communicator& comm) {
-      numbers n;
+      rank_gpu n;
       auto const registration = register_memory(comm, n.x);
       if (comm.rank() == 0) comm.abort("the disk is full");
       comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
@@ -329,8 +299,8 @@ void settle(ncclComm_t comm) {
     ncclCommGetAsyncError(comm, &state);
 }
 
-/// The first failure that the library records when two ranks call misuse(communicator, numbers).
-std::string first_failure(std::function<void(ncclComm_t, numbers&)> const& misuse) {
+/// The first failure that the library records when two ranks call misuse(communicator, its GPU).
+std::string first_failure(std::function<void(ncclComm_t, rank_gpu&)> const& misuse) {
   restart(2);
   auto const id = parallel::nccl::make_unique_id();
   {
@@ -343,7 +313,7 @@ std::string first_failure(std::function<void(ncclComm_t, numbers&)> const& misus
         config.blocking = 0;
         ncclCommInitRankConfig(&comm, 2, id, rank, &config);
         settle(comm);
-        numbers n;
+        rank_gpu n;
         misuse(comm, n);
         settle(comm);
         n.s.synchronize();
@@ -367,39 +337,39 @@ void* registered(ncclComm_t comm, void* memory, std::size_t bytes) {
 }
 
 TEST_CASE("fake NCCL: it records misuse of registrations") {
-  CHECK(first_failure([](ncclComm_t comm, numbers& n) {
+  CHECK(first_failure([](ncclComm_t comm, rank_gpu& n) {
           ncclCommDeregister(comm, registered(comm, n.x.data(), 32));
         }) == "");
-  CHECK(contains(first_failure([](ncclComm_t comm, numbers& n) {
+  CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu& n) {
                    float* const freed = n.x.data();
                    n.x = {};
                    registered(comm, freed, 32);
                  }),
                  "the memory is not of the communicator's device"));
-  CHECK(
-      contains(first_failure([](ncclComm_t comm, numbers& n) { registered(comm, n.x.data(), 36); }),
-               "ncclCommRegister: 36 bytes go beyond the end of memory of GPU"));
-  CHECK(contains(first_failure([](ncclComm_t comm, numbers&) {
+  CHECK(contains(
+      first_failure([](ncclComm_t comm, rank_gpu& n) { registered(comm, n.x.data(), 36); }),
+      "ncclCommRegister: 36 bytes go beyond the end of memory of GPU"));
+  CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu&) {
                    float host_array[8] = {};
                    registered(comm, host_array, sizeof host_array);
                  }),
                  "the memory is not of the communicator's device"));
-  CHECK(contains(first_failure([](ncclComm_t comm, numbers& n) {
+  CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu& n) {
                    auto* const handle = registered(comm, n.x.data(), 32);
                    ncclCommDeregister(comm, handle);
                    ncclCommDeregister(comm, handle);
                  }),
                  "nothing of the communicator is registered so"));
-  CHECK(
-      contains(first_failure([](ncclComm_t comm, numbers& n) { registered(comm, n.x.data(), 32); }),
-               "ncclCommDestroy: 1 pieces of memory are still registered"));
-  CHECK(contains(first_failure([](ncclComm_t comm, numbers& n) {
+  CHECK(contains(
+      first_failure([](ncclComm_t comm, rank_gpu& n) { registered(comm, n.x.data(), 32); }),
+      "ncclCommDestroy: 1 pieces of memory are still registered"));
+  CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu& n) {
                    auto* const handle = registered(comm, n.x.data(), 32);
                    n.x = {};
                    ncclCommDeregister(comm, handle);
                  }),
                  "memory was freed while it was registered"));
-  CHECK(contains(first_failure([](ncclComm_t comm, numbers& n) {
+  CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu& n) {
                    int device = 0;
                    cudaGetDevice(&device);
                    void* const handle = device == 0 ? registered(comm, n.x.data(), 32) : nullptr;
@@ -409,7 +379,7 @@ TEST_CASE("fake NCCL: it records misuse of registrations") {
                    if (handle != nullptr) ncclCommDeregister(comm, handle);
                  }),
                  "is of registered memory on some alone"));
-  CHECK(contains(first_failure([](ncclComm_t comm, numbers& n) {
+  CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu& n) {
                    auto* const handle = registered(comm, n.x.data(), 32);
                    ncclAllReduce(n.x.data(), n.x.data(), 8, ncclFloat32, ncclSum, comm, n.s.get());
                    ncclCommDeregister(comm, handle);
@@ -434,15 +404,15 @@ float* allocate(std::size_t count) {
 }
 
 TEST_CASE("fake NCCL: it records misuse of windows") {
-  CHECK(contains(first_failure([](ncclComm_t comm, numbers& n) { window(comm, n.x.data(), 32); }),
+  CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu& n) { window(comm, n.x.data(), 32); }),
                  "the memory is not one piece that ncclMemAlloc gave"));
-  CHECK(contains(first_failure([](ncclComm_t comm, numbers&) {
+  CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu&) {
                    auto* const x = allocate(9);
                    window(comm, x + 1, 32);
                    ncclMemFree(x);
                  }),
                  "does not begin at a multiple of 4096 bytes"));
-  CHECK(contains(first_failure([](ncclComm_t comm, numbers&) {
+  CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu&) {
                    auto* const x = allocate(8);
                    window const one(comm, x, 32);
                    window(comm, x, 16);
@@ -450,7 +420,7 @@ TEST_CASE("fake NCCL: it records misuse of windows") {
                    ncclMemFree(x);
                  }),
                  "the memory is in another window"));
-  CHECK(contains(first_failure([](ncclComm_t comm, numbers&) {
+  CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu&) {
                    int device = 0;
                    cudaGetDevice(&device);
                    auto* const x = allocate(8);
@@ -458,7 +428,7 @@ TEST_CASE("fake NCCL: it records misuse of windows") {
                    ncclMemFree(x);
                  }),
                  "disagree: window 1 has"));
-  CHECK(contains(first_failure([](ncclComm_t comm, numbers& n) {
+  CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu& n) {
                    int device = 0;
                    cudaGetDevice(&device);
                    auto* const x = allocate(8);
@@ -471,7 +441,7 @@ TEST_CASE("fake NCCL: it records misuse of windows") {
                    ncclMemFree(x);
                  }),
                  "is elsewhere in windows"));
-  CHECK(contains(first_failure([](ncclComm_t comm, numbers& n) {
+  CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu& n) {
                    auto* const x = allocate(8);
                    window const one(comm, x, 32);
                    ncclAllReduce(x, x, 8, ncclFloat32, ncclSum, comm, n.s.get());
@@ -481,7 +451,7 @@ TEST_CASE("fake NCCL: it records misuse of windows") {
                    ncclMemFree(x);
                  }),
                  "operations of the communicator are under way"));
-  CHECK(contains(first_failure([](ncclComm_t, numbers& n) { ncclMemFree(n.x.data()); }),
+  CHECK(contains(first_failure([](ncclComm_t, rank_gpu& n) { ncclMemFree(n.x.data()); }),
                  "ncclMemAlloc did not give it"));
 }
 

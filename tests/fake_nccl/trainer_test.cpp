@@ -2,12 +2,10 @@
 // control communicator is in memory, and GPU memory is exchanged by the fake NCCL.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -358,16 +356,6 @@ TEST_CASE("trainer over NCCL: every rank that waits in a step names the rank tha
           (rank == 1 ? "the disk is full" : "rank 1 failed: the disk is full"));
 }
 
-TEST_CASE("trainer over NCCL: an asynchronous error of NCCL ends the run on all ranks") {
-  run_files const files;
-  auto const config = with_layout(configuration(files, 40), layouts[0]);
-  auto const got =
-      train_on_gpus(config, 2, 1, {.fault = fake_nccl::fault::asynchronous_error},
-                    [](auto&, int) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
-  for (auto const& message : got.messages)
-    CHECK(message.find("a link went down") != std::string::npos);
-}
-
 TEST_CASE("trainer over NCCL: deadlines.step bounds the wait for a rank that misses a step") {
   run_files const files;
   auto config = with_layout(configuration(files, 5), layouts[0]);
@@ -386,24 +374,6 @@ TEST_CASE("trainer over NCCL: deadlines.step bounds the wait for a rank that mis
   CHECK(found.waits.front().absent_ranks == std::vector{1});
   CHECK(found.waits.front().call.call_signature.axis_name().starts_with("NCCL"));
   CHECK(found.late == std::vector{1});
-}
-
-TEST_CASE("trainer over NCCL: faults of the fake library change a run's outcome") {
-  run_files const files;
-  grid const layout{.zero_stage = 3, .data = 2};
-  auto const config = with_layout(configuration(files, 2), layout);
-  auto const loss_with = [&](fake_nccl::options const& library) {
-    auto const got = train_on_gpus(config, layout.ranks(), 1, library);
-    bool const has_succeeded = std::ranges::all_of(
-        got.messages, [](auto const& message) { return message == "nothing was thrown"; });
-    return has_succeeded ? got.summary.loss : -1;
-  };
-  auto const faultless_loss = loss_with({});
-  CHECK(faultless_loss > 0);
-  using enum fake_nccl::fault;
-  auto const patience = std::chrono::seconds(2);
-  CHECK(loss_with({.patience = patience, .fault = wrong_count}) != faultless_loss);
-  CHECK(loss_with({.patience = patience, .fault = crossed_streams}) != faultless_loss);
 }
 
 }  // namespace

@@ -39,14 +39,13 @@ std::vector<std::string> messages_of(
   std::vector<std::string> out(2);
   static_cast<void>(message_of([&] {
     fake_nccl::ranks(options)(2, [&](auto& comm) {
-      auto const device = fake_cuda::current_gpu();
-      auto x = device.template allocate_zeroed<float>(8), y = device.template allocate<float>(8);
-      parallel::cuda::stream s{parallel::comm_options<parallel::nccl::communicator>(device)};
-      comm.barrier(s).wait();  // connects the ranks
+      fake_nccl::rank_gpu gpu;
+      auto y = gpu.device.allocate<float>(8);
+      comm.barrier(gpu.s).wait();  // connects the ranks
       auto const rank = static_cast<std::size_t>(comm.rank());
       out[rank] = message_of([&] {
         if (rank == 1) return other_rank(comm);
-        auto request = comm.all_reduce(s, x.span(), reduction::sum);
+        auto request = comm.all_reduce(gpu.s, gpu.x.span(), reduction::sum);
         y = {};  // cudaFree waits for all work of the GPU and holds its context
         request.wait();
       });
@@ -65,8 +64,7 @@ TEST_CASE("watchdog: a deadline ends an exchange for which a CUDA call waits") {
   CHECK(contains(messages[0],
                  "rank 0 failed: rank 0 has waited 0.3 s for call 1, all_reduce(sum) of 8 f32"));
   CHECK(contains(messages[0], "CUDA has not answered"));
-  CHECK(fake_nccl::history().failures.empty());
-  CHECK(fake_nccl::live_communicators() == 0);
+  fake_nccl::check_ended();
 }
 
 TEST_CASE("watchdog: another rank's notice ends an exchange for which a CUDA call waits") {
@@ -77,8 +75,7 @@ TEST_CASE("watchdog: another rank's notice ends an exchange for which a CUDA cal
       },
       {.deadline = 60s});
   CHECK(messages[0] == "rank 1 failed: the disk is full");
-  CHECK(fake_nccl::history().failures.empty());
-  CHECK(fake_nccl::live_communicators() == 0);
+  fake_nccl::check_ended();
 }
 
 /// Options whose callback collects the reports about communicators that do not end.
@@ -115,12 +112,11 @@ TEST_CASE("watchdog: a thread that does not return from NCCL is reported") {
   fake_nccl::restart({.patience = deadlock_patience});
   static_cast<void>(message_of([&] {
     fake_nccl::ranks(reports.options)(2, [&](auto& comm) {
-      auto const device = fake_cuda::current_gpu();
-      auto x = device.template allocate_zeroed<float>(8), y = device.template allocate<float>(8);
-      parallel::cuda::stream s{parallel::comm_options<parallel::nccl::communicator>(device)};
-      comm.barrier(s).wait();
+      fake_nccl::rank_gpu gpu;
+      auto y = gpu.device.allocate<float>(8);
+      comm.barrier(gpu.s).wait();
       if (comm.rank() == 1) return until_aborted(comm);
-      auto request = comm.all_reduce(s, x.span(), reduction::sum);
+      auto request = comm.all_reduce(gpu.s, gpu.x.span(), reduction::sum);
       std::jthread frees([&] { y = {}; });
       std::this_thread::sleep_for(50ms);
       auto const part = comm.split(parallel::coloring::single_color(), "tensor");
@@ -138,9 +134,8 @@ TEST_CASE("watchdog: a rank that waits too long in ncclCommDestroy says so and a
   fake_nccl::restart({.patience = 60s});
   std::string heard;
   CHECK_NOTHROW(fake_nccl::ranks({.deadline = 200ms})(2, [&](auto& comm) {
-    parallel::cuda::stream s{
-        parallel::comm_options<parallel::nccl::communicator>(fake_cuda::current_gpu())};
-    comm.barrier(s).wait();
+    fake_nccl::rank_gpu gpu;
+    comm.barrier(gpu.s).wait();
     if (comm.rank() == 0) return;
     while (!comm.abort_reason()) std::this_thread::sleep_for(5ms);
     heard = *comm.abort_reason();
@@ -148,8 +143,7 @@ TEST_CASE("watchdog: a rank that waits too long in ncclCommDestroy says so and a
   CHECK(heard ==
         "rank 0 failed: rank 0 has waited 0.2 s in ncclCommDestroy; another rank of its machine "
         "has not ended its communicator");
-  CHECK(fake_nccl::history().failures.empty());
-  CHECK(fake_nccl::live_communicators() == 0);
+  fake_nccl::check_ended();
 }
 
 /// A board whose notice arrives while the watchdog is being destroyed.

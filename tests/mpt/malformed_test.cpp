@@ -3,7 +3,6 @@
 // its working directory over docs/errors.md.
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Numbers of NumPy and sample counts of mosaicml-streaming that the tests of mpt/data hold.
 
-  streams.py            prints the C++ lines of numpy_random_test.cpp and stream_weights_test.cpp
+  streams.py            prints the C++ lines of numpy_random_test.cpp
+  streams.py WEIGHTS    writes the sample counts (tests/golden/stream_weights.json)
 """
+import json
+import pathlib
 import random
+import sys
 
 import numpy as np
 from streaming.base.stream import Stream
@@ -33,25 +37,30 @@ def weights():
         sizes = [draw.randint(1, 10**draw.randint(1, 6)) for _ in range(count)]
         seed = draw.randint(0, 2**40)
         epoch_size = draw.choice((None, draw.randint(1, 10**6)))
-        streams, cells = [], []
+        items = []
         for _ in range(count):
             key = {"proportion": "proportion", "none": None,
                    "absolute": draw.choice(("repeat", "choose", None))}[kind]
             value = {"proportion": round(draw.random(), 3), "repeat": round(3 * draw.random(), 3),
                      "choose": draw.randint(0, 1000), None: None}[key]
-            streams.append(Stream(local="x", **({key: value} if key else {})))
-            cells.append(f".{key} = {value}" if key else "")
-        if any("repeat" in c or "choose" in c for c in cells):
+            items.append({key: value} if key else {})
+        if any("repeat" in item or "choose" in item for item in items):
             epoch_size = None
+        streams = [Stream(local="x", **item) for item in items]
         Stream.apply_weights(streams, np.array(sizes, np.int64), epoch_size, seed)
-        chosen = [int(s.choose) for s in streams]
-        items = ", ".join(f"{{{c}}}" for c in cells)
-        print(f"      {{{{{items}}},\n       {{{', '.join(map(str, sizes))}}},\n"
-              f"       {epoch_size if epoch_size is not None else 'std::nullopt'}, {seed}U,\n"
-              f"       {{{', '.join(map(str, chosen))}}}}},")
+        yield {"weights": items, "sizes": sizes, "epoch_size": epoch_size, "seed": seed,
+               "chosen": [int(s.choose) for s in streams]}
+
+
+def text_of_weights():
+    """One line a list: a line of the file is what a reader compares."""
+    cases = ("{" + ",\n ".join(f'"{key}": {json.dumps(value)}' for key, value in case.items()) + "}"
+             for case in weights())
+    return "[\n" + ",\n".join(cases) + "\n]\n"
 
 
 if __name__ == "__main__":
-    numbers()
-    print()
-    weights()
+    if len(sys.argv) > 1:
+        pathlib.Path(sys.argv[1]).write_text(text_of_weights())
+    else:
+        numbers()

@@ -1,6 +1,5 @@
 // Tests of generate_callback with a real tokenizer, GPT-2's, if the sample data is present.
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>

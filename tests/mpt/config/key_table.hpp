@@ -1,15 +1,19 @@
-// key_table: a table of the keys that a configuration may have. Each row is a setting with another
-// value than the default, and its expected effect.
+// key_table: a table of the keys that a configuration may have, which is a file (train_keys.txt
+// says its form). Each row is a setting with another value than the default, and its expected
+// effect.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include <mpt/yaml/report.hpp>
 #include <parallel/support/files.hpp>
+#include <support/checkout.hpp>
 
 namespace test {
 
@@ -31,6 +35,31 @@ struct key_row {
 
   [[nodiscard]] std::string key() const { return setting.substr(0, setting.find('=')); }
 };
+
+/// The rows of a file below tests/.
+inline std::vector<key_row> read_key_table(std::string const& name) {
+  std::map<std::string, key_effect> const effects{{"changes", key_effect::changes},
+                                                  {"refused", key_effect::refused},
+                                                  {"listed", key_effect::listed},
+                                                  {"noted", key_effect::noted}};
+  std::vector<key_row> rows;
+  overrides context;
+  std::ifstream file(checkout() / "tests" / name);
+  for (std::string line; std::getline(file, line);) {
+    auto const space = std::min(line.find(' '), line.size());
+    auto const word = line.substr(0, space);
+    if (word.empty()) context.clear();
+    if (word.empty() || word.starts_with('#')) continue;
+    auto const text = line.find(" | ");
+    auto const setting = line.substr(space + 1, text - space - 1);
+    if (word == "given")
+      context.push_back(setting);
+    else
+      rows.push_back({effects.at(word), setting,
+                      text == std::string::npos ? "" : line.substr(text + 3), context});
+  }
+  return rows;
+}
 
 /// The result of reading a configuration: the configuration, or the message of the error.
 template <class Config>

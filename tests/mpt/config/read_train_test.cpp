@@ -2,9 +2,7 @@
 // list of keys, and that no mutation of a file does anything but load or give one message.
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -16,6 +14,8 @@
 #include <parallel/support/files.hpp>
 #include <support/data.hpp>
 #include <support/known_keys.hpp>
+
+#include "mpt/config/refused_settings.hpp"
 
 namespace read_train_test {
 
@@ -129,118 +129,8 @@ TEST_CASE("run_name: a blank one comes from $RUN_NAME or the file's name") {
 }
 
 TEST_CASE("training configuration: each malformed one gives one exact message") {
-  std::vector<std::pair<overrides, std::string>> const cases{
-      {{"model="}, "command line: model: missing; it is required"},
-      {{"model=5"}, "command line: model: expected a mapping, found '5'"},
-      {{"max_duration="}, "command line: max_duration: missing; it is required"},
-      {{"max_duration=100b"},
-       "command line: max_duration: '100b' is not a time: expected a number and one of ep, ba, sp, "
-       "tok, dur"},
-      {{"max_duration=0ba"},
-       "command line: max_duration: expected a time above 0 in ep, ba, sp or tok, found 0ba"},
-      {{"max_duration=1dur"},
-       "command line: max_duration: expected a time above 0 in ep, ba, sp or tok, found 1dur"},
-      {{"max_sequence_len=5"},
-       "command line: max_sequence_len: unknown key; did you mean 'max_seq_len'?"},
-      {{"model.n_head=5"},
-       "command line: model.n_head: unknown key; did you mean 'model.n_heads'?"},
-      {{"model.d_model=${variables.width}"},
-       "command line: ${variables.width} names nothing; the nearest is variables.len"},
-      {{"model.max_seq_len=64"},
-       "t.yaml:3:8, by ${variables.len} at t.yaml:5:14: max_seq_len: "
-       "train_loader.dataset.max_seq_len 128 is longer than the 64 learned positions of "
-       "model.max_seq_len"},
-      {{"model.max_seq_len=64", "model.learned_pos_emb=false", "model.attn_config.alibi=true"},
-       "t.yaml:3:8, by ${variables.len} at t.yaml:5:14: max_seq_len: "
-       "train_loader.dataset.max_seq_len 128 is longer than model.max_seq_len 64, beyond which "
-       "nothing reads the model; raise model.max_seq_len"},
-      {{"variables.len=abc"},
-       "command line, by ${variables.len} at t.yaml:5:14: max_seq_len: expected an integer, found "
-       "'abc'"},
-      {{"global_train_batch_size=0"},
-       "command line: global_train_batch_size: must be from 1 to 1073741824, found 0"},
-      {{"device_train_microbatch_size=0.5"},
-       "command line: device_train_microbatch_size: expected an integer, found '0.5'"},
-      {{"precision=amp_fp8"},
-       "command line: precision: 'amp_fp8' is not yet supported; use fp32 or amp_bf16"},
-      {{"save_folder=s3://bucket/{run_name}"},
-       "command line: save_folder: 's3://bucket/{run_name}' is not yet supported; use a path on "
-       "this machine"},
-      {{"save_folder=./{epoch}"},
-       "command line: save_folder: './{epoch}': only {run_name} can stand in braces"},
-      {{"autoresume=true"},
-       "command line: autoresume: needs save_folder, where the checkpoint to go on from is found"},
-      {{"autoresume=true", "save_folder=./x", "save_overwrite=true"},
-       "command line: autoresume: cannot go with save_overwrite: one goes on from the newest "
-       "checkpoint, the other starts over"},
-      {{"local_save_folder=/scratch/x"},
-       "command line: local_save_folder: needs save_folder, which all nodes share: it says what "
-       "lies on their own disks, and a run goes on from there"},
-      {{"save_folder=./x", "local_save_folder=./x"},
-       "command line: local_save_folder: is save_folder too; give a folder on each node's own "
-       "disk"},
-      {{"save_folder=./x", "local_save_folder=./{rank}"},
-       "command line: local_save_folder: './{rank}': only {run_name} and {node_rank} can stand in "
-       "braces"},
-      {{"save_folder=./{node_rank}"},
-       "command line: save_folder: './{node_rank}': only {run_name} can stand in braces"},
-      {{"local_save_interval=5ba"},
-       "command line: local_save_interval: needs local_save_folder, a folder on each node's own "
-       "disk"},
-      {{"save_folder=./x", "local_save_folder=./y", "local_save_interval=0ba"},
-       "command line: local_save_interval: must be above 0"},
-      {{"save_folder=./x", "local_save_folder=./y", "save_weights_only=true"},
-       "command line: save_weights_only: cannot go with local_save_folder, which is there to go on "
-       "from"},
-      {{"keep_every=-1"},
-       "command line: keep_every: expected a number of batches, or 0 for none, found -1"},
-      {{"save_interval=100ba", "keep_every=250"},
-       "command line: keep_every: expected a multiple of save_interval (100ba), as only what is "
-       "saved can be kept, "
-       "found 250"},
-      {{"save_num_checkpoints_to_keep=0"},
-       "command line: save_num_checkpoints_to_keep: expected -1 for all or at least 1, found 0"},
-      {{"save_weights_only=true", "on_not_finite=roll_back", "save_folder=./x"},
-       "command line: on_not_finite: roll_back, here or in spike_check, needs checkpoints to go "
-       "back to, which save_weights_only leaves the optimizer out of"},
-      {{"on_not_finite=roll_back"},
-       "command line: on_not_finite: roll_back, here or in spike_check, needs save_folder, where "
-       "the checkpoint to go back to is kept"},
-      {{"save_weights_only=true", "autoresume=true", "save_folder=./x"},
-       "command line: save_weights_only: cannot go with autoresume: a run cannot go on from "
-       "weights "
-       "without the optimizer"},
-      {{"icl_tasks=[{label: piqa}]"},
-       "command line: icl_tasks.0.dataset_uri: missing; it is required"},
-      {{"eval_gauntlet={categories: [{name: a, benchmarks: [{name: b, num_fewshot: 0, "
-        "random_baseline: 0}]}]}"},
-       "command line: eval_gauntlet: needs the tasks it scores, in icl_tasks"},
-      {{"icl_subset_num_batches=0"},
-       "command line: icl_subset_num_batches: expected -1 for all or a number above 0, found 0"},
-      {{"tp_config.strategy=rows"},
-       "command line: tp_config.strategy: 'rows' is not known; there is ffn"},
-      {{"accumulate_train_batch_on_tokens=false"},
-       "command line: accumulate_train_batch_on_tokens: 'false' is not yet supported; losses are "
-       "always weighted by tokens (true)"},
-      {{"n_gpus=8"},
-       "command line: n_gpus: '8' is not yet supported; it follows from global_train_batch_size, "
-       "microbatch and ranks"},
-      {{"scheduler.t_max=50ba"},
-       "t.yaml:25:3: scheduler.t_max 50ba (50 batches) is shorter than max_duration 100ba (100 "
-       "batches); make it at least as long"},
-      {{"eval_first=maybe"}, "command line: eval_first: expected true or false, found 'maybe'"},
-      {{"eval_subset_num_batches=0"},
-       "command line: eval_subset_num_batches: expected -1 for all or a number above 0, found 0"},
-      {{"seed=-1"}, "command line: seed: must not be negative, found -1"},
-      {{"run_name=a/b"},
-       "command line: run_name: 'a/b' cannot name a run; use letters, digits, '-', '_' and '.'"},
-      {{"tokenizer.kwargs.add_eos_token=true"},
-       "command line: tokenizer.kwargs.add_eos_token: 'true' is not yet supported; prepare has "
-       "--bos_text and --eos_text"},
-      {{"tokenizer.nmae=x"},
-       "command line: tokenizer.nmae: unknown key; did you mean 'tokenizer.name'?"},
-      {{"train_loader=x"}, "command line: train_loader: expected a mapping, found 'x'"}};
-  for (auto const& [changes, message] : cases) CHECK(problem(changes) == message);
+  for (auto const& example : test::refused_settings("the whole"))
+    CHECK(problem(example.lines()) == example.message);
   CHECK(problem({}, "a: 1") == "t.yaml: max_seq_len: missing; it is required");
 }
 

@@ -4,7 +4,6 @@
 #include <mpt/data/concatenator.hpp>
 #include <mpt/data/scratch.hpp>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace concatenator_test {

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <mpt/data/json.hpp>
-#include <string>
 
 TEST_CASE("python_json: the text equals that of Python's json.dumps with sorted keys") {
   nlohmann::json const value{{"b", {1, 2.5, nullptr, true}}, {"a", "h\u00e9\n\"\x7f"}, {"c", {}}};

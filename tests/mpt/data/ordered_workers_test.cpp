@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <mpt/data/ordered_workers.hpp>
 #include <stdexcept>
 #include <thread>

@@ -4,10 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <mpt/data/prepare_share.hpp>
 #include <mpt/data/scratch.hpp>
 #include <string>
@@ -20,7 +18,6 @@ namespace prepare_share_test {
 using data_test::contains;
 using data_test::get_folder;
 using data_test::message_of;
-using mpt::data::input_range;
 using mpt::data::inputs_of;
 using mpt::data::prepare_options;
 

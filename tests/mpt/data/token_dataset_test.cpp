@@ -5,7 +5,6 @@
 #include <mpt/data/mds/mds_writer.hpp>
 #include <mpt/data/scratch.hpp>
 #include <mpt/data/token_dataset.hpp>
-#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 // Tests every key of an evaluation's configuration: set to another value than its default, it
 // changes the evaluation, is refused, or is listed as having no effect, with the reason. The keys
 // below icl_tasks, eval_gauntlet, tokenizer and an mpt_causal_lm's model are read as in a training
-// configuration: tests/mpt/config/read_train_keys_test.cpp has their rows.
+// configuration: tests/mpt/config/train_keys.txt has their rows.
 #include <map>
 #include <set>
 #include <string>
@@ -26,66 +26,10 @@ using enum test::key_effect;
 
 overrides const hub{
     "models=[{model: {name: hf_causal_lm, pretrained_model_name_or_path: FOLDER}}]"};
-overrides const single{"models=", "model={name: mpt_causal_lm}", "load_path=FOLDER"};
 
-std::vector<row> rows() {
-  std::vector<row> out{
-      {changes, "max_seq_len=64"},
-      {changes, "device_eval_batch_size=5"},
-      {changes, "precision=fp32"},
-      {changes, "models.0.model_name=b"},
-      {changes, "models.0.load_path=FOLDER/other"},
-      {refused, "models.0.load_path=FOLDER/nowhere", "there is no folder"},
-      {changes, "models.0.tokenizer={name: t}"},
-      {changes, "models.0.model={name: mpt_causal_lm, d_model: 64}"},
-      {refused, "models.0.model.name=other", "or 'hf_causal_lm'"},
-      {refused, "model={name: mpt_causal_lm}", "not both"},
-      {changes, "model_name=b", "", single},
-      {changes, "load_path=FOLDER/other", "", single},
-      {changes, "tokenizer={name: t}", "", single},
-      {changes, "model={name: mpt_causal_lm, d_model: 64}", "", single},
-      {changes, "models.0.model.pretrained_model_name_or_path=FOLDER/other", "", hub},
-      {changes, "models.0.model.pretrained_lora_id_or_path=FOLDER/adapter", "", hub},
-      {refused, "models.0.model.pretrained_lora_id_or_path=nowhere", "is no folder", hub},
-      {refused, "models.0.model.pretrained=false", "use true", hub},
-      {refused, "models.0.model.load_in_8bit=true", "leave it out", hub},
-      {refused, "models.0.model.peft_config={r: 4}", "new adapters change nothing", hub},
-      {listed, "models.0.model.config_overrides.max_seq_len=64", "by one program", hub},
-      {refused, "models.0.model.config_overrides.n_heads=2", "own model is scored", hub},
-      {listed, "models.0.model.init_device=meta", "by one program", hub},
-      {listed, "models.0.model.use_auth_token=true", "by one program", hub},
-      {listed, "models.0.model.trust_remote_code=true", "by one program", hub},
-      {listed, "models.0.model.attn_implementation=eager", "by one program", hub},
-      {listed, "models.0.model.use_flash_attention_2=true", "by one program", hub},
-      {changes, "icl_tasks=FOLDER/tasks.yaml"},
-      {changes,
-       "icl_tasks_str=FOLDER/tasks.yaml",
-       "",
-       {"icl_tasks=", "icl_tasks_str=FOLDER/more_tasks.yaml"}},
-      {changes, "icl_subset_num_batches=3"},
-      {changes,
-       "eval_gauntlet={categories: [{name: c, benchmarks: [{name: a, num_fewshot: 0, "
-       "random_baseline: 0.1}]}]}"},
-      {changes, "eval_gauntlet_str=FOLDER/gauntlet.yaml"},
-      {refused, "eval_loader={name: text}", "evaluate MODEL --data SET"},
-      {refused, "eval_loaders=[{name: text}]", "evaluate MODEL --data SET"},
-      {listed, "eval_subset_num_batches=3", "belongs to eval_loader"},
-      {listed, "fsdp_config={sharding_strategy: FULL_SHARD}", "holds the whole model"},
-      {refused, "loggers={wandb: {}}", "write results"},
-      {refused, "callbacks={a: {}}", "write results"},
-      {refused, "variables.a=1", "nothing refers to it"},
-      {refused, "train_loader={name: text}", "belongs to a training configuration"},
-      {changes, "dist_timeout=5"},
-      {changes, "ranks=2"},
-      {changes, "threads=2"},
-      {changes, "tp_config.tensor_parallel_degree=2"},
-      {refused, "tp_config.strategy=rows", "there is ffn"},
-      {changes, "parallelism.tensor=2"},
-      {changes, "device=cpu"}};
-  for (std::string const key : {"seed", "run_name", "metadata", "python_log_level", "log_config",
-                                "console_log_interval", "code_paths"})
-    out.push_back({listed, key + "=1", "nothing here depends on it"});
-  return out;
+std::vector<row> const& rows() {
+  static auto const table = test::read_key_table("mpt/eval/eval_keys.txt");
+  return table;
 }
 
 using reading = test::key_reading<mpt::icl::eval_config>;

@@ -74,31 +74,18 @@ TEST_CASE("task rows: errors name file and line, the value found and the value e
         "t.jsonl: has no rows; expected one JSON object a line");
   CHECK(reader.error(language_modeling, "{\"context\": \"a\", \"continuation\": \"b\"}\n[1]") ==
         "t.jsonl:2: expected a JSON object, found array");
-  CHECK(reader.error(language_modeling, R"({"context": "a", "answer": "b"})") ==
-        "t.jsonl:1: the row has no \"continuation\"; its keys are \"answer\", \"context\"");
   CHECK(reader.error(language_modeling, R"({"context": 5, "continuation": "b"})") ==
         "t.jsonl:1: \"context\" is of type number, expected a string");
-  CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": "b", "gold": 0})") ==
-        "t.jsonl:1: \"choices\" is string, expected a list of at most 1000 strings");
   CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": ["b", 2], "gold": 0})") ==
         "t.jsonl:1: \"choices\" holds number, expected strings");
   CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": [], "gold": 0})") ==
         "t.jsonl:1: \"choices\" is an empty list");
-  CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": ["b", "c"], "gold": 2})") ==
-        "t.jsonl:1: \"gold\" is 2, expected an index below 2, the number of options");
   CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": ["b"], "gold": -1})") ==
         "t.jsonl:1: \"gold\" is -1, expected an index below 1, the number of options");
   CHECK(reader.error(schema, R"({"context_options": ["b"], "gold": "0", "continuation": "c"})") ==
         "t.jsonl:1: \"gold\" is string, expected an index below 1, the number of options");
   CHECK(reader.error(schema, R"({"context_options": ["b"], "gold": 0})") ==
         "t.jsonl:1: the row has no \"continuation\"; its keys are \"context_options\", \"gold\"");
-  CHECK(reader.error(generation,
-                     "{\"context\": \"a\", \"answer\": \"b\", \"chain_of_thought\": "
-                     "\"c\"}\n{\"context\": \"a\", \"answer\": \"b\"}") ==
-        "t.jsonl:2: a row with and one without \"chain_of_thought\" (lines 1 and 2); give it in "
-        "every row or in none");
-  CHECK(reader.error(language_modeling, R"({"context": "a", "continuation": "b"})", true) ==
-        "t.jsonl:1: the row has no \"category\"; its keys are \"context\", \"continuation\"");
   CHECK(reader.error(language_modeling, "{\"context\": \"a\xff\", \"continuation\": \"b\"}")
             .starts_with("t.jsonl:1: "));
   CHECK(reader.error(language_modeling,

@@ -95,11 +95,6 @@ TEST_CASE("find_files: missing files are an error that lists the existing ones o
   auto const set_folder = (tree_files.folder / "s").native();
   CHECK(tree_files.error({.name = set_folder}) ==
         "the split of \"F/s\" is not given; set split, such as train");
-  CHECK(data_test::contains(tree_files.error({.name = set_folder, .split = "train[:10%]"}),
-                            "parts and sums of splits are not supported"));
-  CHECK(tree_files.error({.name = "json", .split = "train"}) ==
-        "hf_name is the format \"json\", whose files are not named; set hf_kwargs.data_dir or "
-        "hf_kwargs.data_files");
   CHECK(tree_files.error({.name = "json", .split = "train", .data_dir = set_folder + "/no"}) ==
         "F/s/no: not a folder; hf_kwargs.data_dir names it");
   CHECK(tree_files.error({.name = "json", .split = "dev", .data_files = {{"train", {"a"}}}}) ==
@@ -112,11 +107,6 @@ TEST_CASE("find_files: missing files are an error that lists the existing ones o
   CHECK(tree_files.error({.name = set_folder + "/notes.txt", .split = "train"}) ==
         "F/s/notes.txt: not of a format that is read; expected .jsonl, .json, .csv or .parquet "
         "(.gz and .zst too)");
-  CHECK(
-      tree_files.error({.name = "mosaicml/dolly_hhrlhf", .split = "train"}) ==
-      "hf_name \"mosaicml/dolly_hhrlhf\" is no folder or file on this machine, and nothing is "
-      "downloaded: get the set's files from the Hugging Face Hub, or a mirror, into a folder, and "
-      "set hf_name to that folder");
   CHECK(tree_files.error({.name = "tatsu-lab/alpaca", .split = "train"})
             .ends_with("to that folder and preprocessing_fn to \"tatsu-lab/alpaca\""));
   CHECK(tree_files({.name = set_folder + "/", .split = "test"}) == names{"test.jsonl"});

@@ -13,7 +13,6 @@
 #include <mpt/finetune/rows.hpp>
 #include <mpt/finetune/stitch_turns.hpp>
 #include <mpt/finetune/tokenize_row.hpp>
-#include <numeric>
 #include <string>
 #include <support/data.hpp>
 #include <support/golden/golden.hpp>

@@ -5,7 +5,6 @@
 #include <mpt/finetune/read_examples.hpp>
 #include <mpt/finetune/write_set.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
-#include <string>
 #include <vector>
 
 namespace read_examples_test {

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <functional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>

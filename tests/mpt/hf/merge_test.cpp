@@ -2,8 +2,6 @@
 
 #include <cmath>
 #include <random>
-#include <span>
-#include <string>
 #include <vector>
 
 #include <mpt/hf/merge.hpp>

@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 

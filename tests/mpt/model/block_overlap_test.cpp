@@ -1,7 +1,6 @@
 // A block's exchanges along the tensor axis overlap with the products at the ends of its regions.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -17,7 +16,6 @@
 namespace block_overlap_test {
 
 using parallel::index;
-using parallel::matrix_view;
 using namespace std::chrono_literals;
 
 /// A host stream that logs the beginning and the end of its products.

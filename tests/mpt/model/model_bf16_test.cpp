@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <string>
 
 #include "support/model_comparison.hpp"
 #include "support/model_run.hpp"

@@ -3,10 +3,7 @@
 // rank's to 1e-12 of the largest gradient.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "support/model_comparison.hpp"

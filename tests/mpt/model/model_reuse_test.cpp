@@ -3,8 +3,6 @@
 // gradient; with recomputation, the same bits. golden_test checks that the numbers are right.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>

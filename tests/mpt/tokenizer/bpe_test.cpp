@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <mpt/tokenizer/bpe.hpp>
 #include <random>
-#include <string_view>
 #include <vector>
 
 namespace bpe_test {

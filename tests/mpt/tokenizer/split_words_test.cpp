@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <mpt/tokenizer/character_class.hpp>
 #include <mpt/tokenizer/split_words.hpp>
 #include <mpt/tokenizer/utf8.hpp>

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <support/golden/golden.hpp>
-#include <utility>
 
 #include <mpt/tokenizer/small_tokenizer.hpp>
 

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <mpt/tokenizer/word_cache.hpp>
-#include <span>
 #include <string>
 #include <vector>
 

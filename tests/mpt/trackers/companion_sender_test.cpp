@@ -122,6 +122,20 @@ std::string batch(std::int64_t step, nlohmann::ordered_json const& record) {
   return mpt::trackers::log_line(step, 0, record) + "\n";
 }
 
+/// Sends `lines` and waits for the client; returns the message of the failure, which must leave
+/// `next` to be done, or "" where there was none.
+std::string failure_of(companion_sender& sender, std::string const& lines,
+                       send_failure::remedy next) {
+  try {
+    static_cast<void>(sender.send(lines, is_not_cancelled));
+    sender.complete(is_not_cancelled);
+  } catch (send_failure const& failure) {
+    CHECK(failure.next() == next);
+    return failure.what();
+  }
+  return "";
+}
+
 TEST_CASE("companion: W&B's client is called with the run's settings, numbers and samples") {
   client_folder const client;
   if (!client.has_python) return;
@@ -195,15 +209,8 @@ TEST_CASE("companion: what trackio has lost is sent again, and nothing is there 
   companion_sender sender(client.words(), client.folder / "log");
   auto const lines = trackio_init("abc") + batch(1, {{"loss", 1}}) + batch(2, {{"full", 0.1}}) +
                      batch(2, {{"eval, unit", "hours"}}) + batch(3, {{"loss", 3}});
-  std::string message;
-  try {
-    static_cast<void>(sender.send(lines, is_not_cancelled));
-    sender.complete(is_not_cancelled);
-  } catch (send_failure const& failure) {
-    CHECK(failure.next() == send_failure::remedy::restart);
-    message = failure.what();
-  }
-  CHECK(test::contains(message, "this batch could not be persisted"));
+  CHECK(test::contains(failure_of(sender, lines, send_failure::remedy::restart),
+                       "this batch could not be persisted"));
   sender.restart();
   CHECK(sender.send(lines, is_not_cancelled) == lines.size());
   sender.complete(is_not_cancelled);
@@ -234,15 +241,9 @@ TEST_CASE("companion: an offline folder without room is said, and not filled by 
   if (!client.has_python) return;
   companion_sender sender(client.words(), client.folder / "log");
   std::filesystem::create_directories(client.folder / "offline-run-1" / "probe");  // no file fits
-  std::string message;
-  try {
-    static_cast<void>(sender.send(init() + batch(1, {{"loss", 1}}), is_not_cancelled));
-    sender.complete(is_not_cancelled);
-  } catch (send_failure const& failure) {
-    CHECK(failure.next() == send_failure::remedy::give_up);
-    message = failure.what();
-  }
-  CHECK(test::contains(message, "offline-run-1 finds no room ("));
+  CHECK(test::contains(
+      failure_of(sender, init() + batch(1, {{"loss", 1}}), send_failure::remedy::give_up),
+      "offline-run-1 finds no room ("));
 }
 
 TEST_CASE(
@@ -251,12 +252,7 @@ TEST_CASE(
   if (!client.has_python) return;
   auto const send = [&](std::string const& lines) {
     companion_sender sender(client.words(), client.folder / "log");
-    try {
-      static_cast<void>(sender.send(lines, is_not_cancelled));
-      sender.complete(is_not_cancelled);
-    } catch (send_failure const& failure) {
-      CHECK(failure.next() == send_failure::remedy::restart);
-    }
+    static_cast<void>(failure_of(sender, lines, send_failure::remedy::restart));
   };
   auto const record = [](std::int64_t step) { return batch(step, {{"loss", step}}); };
   send(trackio_init("abc") + record(1) + record(2) + batch(3, {{"die", 1}}));
@@ -315,14 +311,7 @@ TEST_CASE("companion: a missing client is refused with the line that installs it
   companion_sender sender(words, client.folder / "log");
   auto const lines =
       mpt::trackers::init_line({.module = "no_such_client"}, {.key = "abc"}, {}) + "\n";
-  std::string message;
-  try {
-    static_cast<void>(sender.send(lines, is_not_cancelled));
-    sender.complete(is_not_cancelled);
-  } catch (send_failure const& failure) {
-    CHECK(failure.next() == send_failure::remedy::give_up);
-    message = failure.what();
-  }
+  auto const message = failure_of(sender, lines, send_failure::remedy::give_up);
   CHECK(test::contains(message, "the Python package no_such_client is missing for "));
   CHECK(test::contains(message, "install it: python3 -m pip install no_such_client"));
 }

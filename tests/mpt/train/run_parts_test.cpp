@@ -1,6 +1,5 @@
 // A run whose configuration needs parts that were not read is refused before it begins.
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>

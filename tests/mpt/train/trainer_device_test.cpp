@@ -3,7 +3,6 @@
 // continues a prompt, on such memory.
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 

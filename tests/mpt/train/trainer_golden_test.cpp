@@ -9,7 +9,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,7 +26,6 @@
 namespace trainer_golden_test {
 namespace {
 
-namespace fs = std::filesystem;
 namespace pc = parallel::checkpoint;
 using numbers = std::vector<double>;
 

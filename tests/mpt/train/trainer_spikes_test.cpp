@@ -2,7 +2,6 @@
 // layout, and a run that is resumed at any batch handles the spike in the same way.
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 

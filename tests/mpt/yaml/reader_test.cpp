@@ -3,7 +3,6 @@
 #include <functional>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -1,7 +1,6 @@
 // Tests of YAML 1.1 scalars: what is a number, an integer, a boolean, and what is not.
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

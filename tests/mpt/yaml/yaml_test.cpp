@@ -50,21 +50,12 @@ TEST_CASE("YAML: refused text is reported with its location") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"a: 1\nb: 2\na: 3\n",
        "f.yaml:3:1: the key 'a' is written twice; the first is at f.yaml:1:1"},
-      {"a: [1, 2",
-       "f.yaml:1:1: not YAML: end of sequence flow not found; look at indentation, "
-       "brackets and quotes there"},
-      {"a: !!python/object:os.system x",
-       "f.yaml:1:4: the tag 'tag:yaml.org,2002:python/object:os.system' is not supported; write a "
-       "plain value"},
-      {"? [a]\n: 1\n", "f.yaml:1:3: expected the name of a key, found a list of 1"},
       {"a: *nowhere",
        "f.yaml:1:4: not YAML: the referenced anchor is not defined; look at "
        "indentation, brackets and quotes there"},
       {"a: &x [1, *x]", "f.yaml:1:11: an alias refers to the value that contains it"},
-      {"a: 1\n---\nb: 2\n", "f.yaml: more than one YAML document; expected one"},
       {"a:\n  <<: 1\n", "f.yaml:2:7: '<<' takes a mapping, found '1'"},
-      {"a: \xff", "f.yaml: byte 3 is not UTF-8 text; save the file as UTF-8"},
-      {std::string("a: \0b", 5), "f.yaml: byte 3 is not UTF-8 text; save the file as UTF-8"}};
+      {"a: \xff", "f.yaml: byte 3 is not UTF-8 text; save the file as UTF-8"}};
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
 }
 

@@ -1,4 +1,3 @@
-#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <parallel/checkpoint/stepper.hpp>

@@ -1,7 +1,6 @@
 // Memory is registered with communicators that can register it, also through decorators.
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -2,7 +2,6 @@
 // inverts a rotation that keeps lengths.
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <vector>
 
 #include <parallel/context/rotary_positions.hpp>

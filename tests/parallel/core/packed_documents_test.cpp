@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include <parallel/core/packed_documents.hpp>

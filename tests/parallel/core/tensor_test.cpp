@@ -1,5 +1,4 @@
 #include <array>
-#include <cstdint>
 #include <numeric>
 #include <type_traits>
 

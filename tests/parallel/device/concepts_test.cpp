@@ -2,8 +2,6 @@
 // conforms to the laws.
 #include <doctest/doctest.h>
 
-#include <span>
-
 #include <parallel/conformance/device.hpp>
 #include <parallel/device/concepts.hpp>
 #include <parallel/device/host/device.hpp>

@@ -1,6 +1,5 @@
 #include <array>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

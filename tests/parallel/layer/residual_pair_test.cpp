@@ -1,7 +1,6 @@
 // residual_pair: two residual branches in a row or side by side.
 #include <cmath>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

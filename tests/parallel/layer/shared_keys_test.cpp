@@ -8,7 +8,6 @@
 
 namespace shared_keys_test {
 
-using parallel::index;
 using parallel::matrix_view;
 using rows_view = parallel::ops::rows_view<double const>;
 using shared_keys = parallel::shared_keys<double>;

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <set>
 #include <span>
-#include <vector>
 
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/mesh/mesh.hpp>

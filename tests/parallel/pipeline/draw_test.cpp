@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <string>
 
 #include <parallel/pipeline/draw.hpp>

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <vector>
 
 #include <parallel/pipeline/draw.hpp>
 #include <parallel/pipeline/plan.hpp>

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include <parallel/comm/threads/run.hpp>

@@ -1,9 +1,6 @@
 // The factor of adaptive clipping in edge cases; clip_gradients_test.cpp tests clipping as a whole.
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <limits>
-
 #include <parallel/train/clipping.hpp>
 
 namespace clipping_test {

@@ -12,7 +12,6 @@
 
 namespace optimizer_groups_test {
 
-using parallel::index;
 using test::layout;
 using test::outcome;
 using test::ring;

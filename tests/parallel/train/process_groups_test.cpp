@@ -1,7 +1,5 @@
 // The communicators of a training mesh: the ranks that each connects, and the position of a rank's
 // data.
-#include <map>
-#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -1,6 +1,5 @@
 // Gradients of several units in one call along each axis.
 #include <deque>
-#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -1,9 +1,6 @@
 // The memory of units that is registered along each axis, at every ZeRO level.
 #include <cstddef>
-#include <deque>
-#include <map>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -1,4 +1,5 @@
 """What the stand-in servers of the tests have in common."""
+import argparse
 import http.server
 import json
 import os
@@ -39,6 +40,35 @@ class JsonHandler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+class StateFile:
+    """State that a file keeps: an existing one is read first."""
+
+    def __init__(self, path, state):
+        self.path = path
+        self.lock = threading.Lock()
+        self.state = state
+        if os.path.exists(path):
+            with open(path) as file:
+                self.state = json.load(file)
+
+    def save(self):
+        with open(self.path + ".tmp", "w") as file:
+            json.dump(self.state, file)
+        os.replace(self.path + ".tmp", self.path)
+
+
+def serve_state(make_store, make_handler, options):
+    """The program `server FILE [--port N]`, with further options and their defaults: prints "ready PORT" and serves."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file")
+    for name, default in {"--port": 0, **options}.items():
+        parser.add_argument(name, type=type(default), default=default)
+    chosen = parser.parse_args()
+    server = server_with_own_port(chosen.port, make_handler(make_store(chosen.file), chosen))
+    print("ready", server.server_address[1], flush=True)
+    server.serve_forever()
 
 
 def serve_for_parent(servers, file):

@@ -9,16 +9,13 @@ Prints "ready PORT" and writes its runs to FILE (JSON) after every change; an ex
 first N runs are created without an answer with --lose-creations.
 """
 
-import argparse
 import json
-import os
 import posixpath
 import re
-import threading
 import time
 import urllib.parse
 
-from local_server import JsonHandler, server_with_own_port
+from local_server import JsonHandler, StateFile, serve_state
 
 FILTER = re.compile(r"^tags\.(\w+) = '([^']*)'$")
 NAME = re.compile(r"^[/\w.\- ]*$", re.ASCII)
@@ -44,21 +41,11 @@ def check_name(name):
         raise invalid(f"Invalid name: {name!r}: it is no plain path")
 
 
-class Store:
+class Store(StateFile):
     """Experiments and runs, kept in a file."""
 
     def __init__(self, path):
-        self.path = path
-        self.lock = threading.Lock()
-        self.state = {"experiments": {}, "runs": {}, "requests": 0, "largest": 0}
-        if os.path.exists(path):
-            with open(path) as file:
-                self.state = json.load(file)
-
-    def save(self):
-        with open(self.path + ".tmp", "w") as file:
-            json.dump(self.state, file)
-        os.replace(self.path + ".tmp", self.path)
+        super().__init__(path, {"experiments": {}, "runs": {}, "requests": 0, "largest": 0})
 
     def run(self, run_id):
         if run_id not in self.state["runs"]:
@@ -178,20 +165,5 @@ def handler(store, options):
     return Handler
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("file")
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--token", default="")
-    parser.add_argument("--delay", type=float, default=0)
-    parser.add_argument("--fail-first", type=int, default=0)
-    parser.add_argument("--lose-creations", type=int, default=0)
-    options = parser.parse_args()
-    store = Store(options.file)
-    server = server_with_own_port(options.port, handler(store, options))
-    print("ready", server.server_address[1], flush=True)
-    server.serve_forever()
-
-
 if __name__ == "__main__":
-    main()
+    serve_state(Store, handler, {"--token": "", "--delay": 0.0, "--fail-first": 0, "--lose-creations": 0})

@@ -8,35 +8,22 @@ Prints "ready PORT" and writes its runs to FILE (JSON) after every change; an ex
 answers 401 without that API key. A question that it does not know gets an error and is noted in FILE as "unknown".
 """
 
-import argparse
 import base64
 import gzip
 import json
-import os
 import re
-import threading
 import urllib.parse
 
-from local_server import JsonHandler, server_with_own_port
+from local_server import JsonHandler, StateFile, serve_state
 
 ENTITY = "tester"
 
 
-class Store:
+class Store(StateFile):
     """Runs, kept in a file."""
 
     def __init__(self, path):
-        self.path = path
-        self.lock = threading.Lock()
-        self.state = {"runs": {}, "unknown": [], "refused": 0}
-        if os.path.exists(path):
-            with open(path) as file:
-                self.state = json.load(file)
-
-    def save(self):
-        with open(self.path + ".tmp", "w") as file:
-            json.dump(self.state, file)
-        os.replace(self.path + ".tmp", self.path)
+        super().__init__(path, {"runs": {}, "unknown": [], "refused": 0})
 
     def bucket(self, name):
         run = self.state["runs"][name]
@@ -144,17 +131,5 @@ def handler(store, options):
     return Handler
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("file")
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--key", default="")
-    options = parser.parse_args()
-    store = Store(options.file)
-    server = server_with_own_port(options.port, handler(store, options))
-    print("ready", server.server_address[1], flush=True)
-    server.serve_forever()
-
-
 if __name__ == "__main__":
-    main()
+    serve_state(Store, handler, {"--key": ""})

@@ -2,8 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <string>
-#include <vector>
 
 #include <parallel/device/as_graph.hpp>
 #include <parallel/device/cuda/stream.hpp>

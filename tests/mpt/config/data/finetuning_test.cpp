@@ -1,6 +1,5 @@
 // Tests of the `dataset` of a finetuning loader: its settings and its errors.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -8,6 +7,8 @@
 #include <mpt/config/data/loader.hpp>
 #include <mpt/yaml/document.hpp>
 #include <parallel/support/files.hpp>
+
+#include "mpt/config/refused_settings.hpp"
 
 namespace finetuning_test {
 
@@ -71,37 +72,8 @@ TEST_CASE("finetuning data: files, columns, targets and packing are read") {
 }
 
 TEST_CASE("finetuning data: each invalid setting gives one message") {
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"hf_name: a, preprocessing_fn: 'my.module:function'",
-       "f.yaml:2:41: train_loader.dataset.preprocessing_fn: preprocessing_fn "
-       "\"my.module:function\" "
-       "is a Python function, which is not run here; convert the data with it once and name what "
-       "it "
-       "writes, without preprocessing_fn: python3 -c 'import json, sys; from my.module import "
-       "function as f; [print(json.dumps(dict(f(json.loads(line))))) for line in sys.stdin]' < "
-       "IN.jsonl > OUT.jsonl"},
-      {"hf_name: a, preprocessing_fn: {prompt: p}",
-       "f.yaml:2:41: train_loader.dataset.preprocessing_fn.response: missing; it is required"},
-      {"hf_name: a, preprocessing_fn: {prompt: p, response: r, x: y}",
-       "f.yaml:2:66: train_loader.dataset.preprocessing_fn.x: unknown key"},
-      {"hf_name: a, packing_ratio: 0.5",
-       "f.yaml:2:38: train_loader.dataset.packing_ratio: expected 'auto' or a number of at least "
-       "1, "
-       "found 0.5"},
-      {"hf_name: a, packing_ratio: much",
-       "f.yaml:2:38: train_loader.dataset.packing_ratio: expected a finite number, found 'much'"},
-      {"hf_name: a, decoder_only_format: false",
-       "f.yaml:2:44: train_loader.dataset.decoder_only_format: 'false' is not yet supported; use "
-       "true: an MPT reads prompt and response as one sequence"},
-      {"hf_name: a, hf_kwargs: {data_files: {x: {y: z}}}",
-       "f.yaml:2:47: train_loader.dataset.hf_kwargs.data_files: expected a path or a list of them, "
-       "found a mapping"},
-      {"hf_name: a, max_leftover_bins_to_keep: -1",
-       "f.yaml:2:50: train_loader.dataset.max_leftover_bins_to_keep: must not be negative, found "
-       "-1"},
-  };
-  for (auto const& example : cases)
-    CHECK(test::message_of([&] { static_cast<void>(read(example.first)); }) == example.second);
+  for (auto const& example : test::refused_settings("train_loader.dataset of finetuning"))
+    CHECK(test::message_of([&] { static_cast<void>(read(example.text)); }) == example.message);
 }
 
 }  // namespace finetuning_test

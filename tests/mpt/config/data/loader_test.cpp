@@ -1,6 +1,5 @@
 // Tests of loaders: defaults, folders, lists of evaluation sets, and what is refused.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -8,6 +7,8 @@
 #include <mpt/config/data/loader.hpp>
 #include <mpt/yaml/yaml.hpp>
 #include <parallel/support/files.hpp>
+
+#include "mpt/config/refused_settings.hpp"
 
 namespace loader_test {
 
@@ -105,76 +106,8 @@ TEST_CASE("is_remote: distinguishes addresses from paths") {
 }
 
 TEST_CASE("loader: each invalid setting gives one message") {
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"name: text", "f.yaml:1:1: train_loader.dataset.local: missing; it is required"},
-      {"name: mlm", "f.yaml:1:7: train_loader.name: expected 'text' or 'finetuning', found 'mlm'"},
-      {"name: finetuning",
-       "f.yaml:1:1: train_loader.dataset.hf_name: missing; give a file or folder of prompts and "
-       "responses, or local, an MDS set of them"},
-      {"{name: finetuning, dataset: {hf_name: a, local: b}}",
-       "f.yaml:1:39: train_loader.dataset.hf_name: stands beside local, remote or streams; the "
-       "data are "
-       "one "
-       "or the other"},
-      {"dataset: {local: a, packing_ratio: 2}",
-       "f.yaml:1:36: train_loader.dataset.packing_ratio: '2' is not yet supported; it belongs to a "
-       "loader with name: finetuning, this one has name: text"},
-      {"dataset: {local: 's3://b/c4'}",
-       "f.yaml:1:18: train_loader.dataset.local: expected a folder on this machine, found "
-       "'s3://b/c4'; give the address as remote, and as local the folder that its shards come "
-       "into"},
-      {"dataset: {local: ./c4, remote: 'gs://b/c4'}",
-       "f.yaml:1:32: train_loader.dataset.remote: expected a folder on this machine, or an address "
-       "of http, https or s3, found 'gs://b/c4'"},
-      {"dataset: {remote: 's3://b/c4'}",
-       "f.yaml:1:10: train_loader.dataset.local: missing; it is required"},
-      {"dataset: {local: ./c4, remote: 's3://b/c4', keep_zip: true}",
-       "f.yaml:1:55: train_loader.dataset.keep_zip: 'true' is not yet supported; what is "
-       "downloaded is kept decompressed"},
-      {"dataset: {local: ./c4, split: ../x}",
-       "f.yaml:1:31: train_loader.dataset.split: expected the name of a subfolder, found '../x'"},
-      {"dataset: {local: ./c4, streams: {a: {local: x}}}",
-       "f.yaml:1:18: train_loader.dataset.local: stands beside streams; give the folder of each "
-       "stream there"},
-      {"dataset: {streams: {a: {local: x, proportion: 1, choose: 2}}}",
-       "f.yaml:1:20: train_loader.dataset.streams: stream 0: give at most one of proportion, "
-       "repeat "
-       "and choose; the others follow"},
-      {"dataset: {local: x, mlm_probability: 0.15}",  // which LLM Foundry would mask tokens by
-       "f.yaml:1:38: train_loader.dataset.mlm_probability: '0.15' is not yet supported; tokens are "
-       "predicted from those before, none is masked: leave it blank"},
-      {"dataset: {streams: {a: {local: x, choose: -1}}}",
-       "f.yaml:1:43: train_loader.dataset.streams.a.choose: must not be negative, found -1"},
-      {"dataset: {streams: {a: {split: x}}}",
-       "f.yaml:1:24: train_loader.dataset.streams.a.local: missing; it is required"},
-      {"dataset: {local: x, epoch_size: 9, batching_method: stratified}",
-       "f.yaml:1:53: train_loader.dataset.batching_method: 'stratified' is not yet supported; "
-       "streams are mixed evenly"},
-      {"dataset: {local: x, shuffle_algo: py9}",
-       "f.yaml:1:35: train_loader.dataset.shuffle_algo: expected 'naive', 'py1b', 'py1br', 'py1e', "
-       "'py1s' or 'py2s', found 'py9'"},
-      {"{name: finetuning, dataset: {streams: {a: {local: x, proportion: 0.5}}}}",
-       "f.yaml:1:66: train_loader.dataset.streams.a.proportion: '0.5' is not yet supported; every "
-       "example comes once an epoch: leave it out"},
-      {"{name: finetuning, dataset: {streams: {a: {local: x, choose: 0}}}}",
-       "f.yaml:1:62: train_loader.dataset.streams.a.choose: '0' is not yet supported; every "
-       "example comes once an epoch: leave it out"},
-      {"{name: finetuning, dataset: {local: x, epoch_size: 40}}",
-       "f.yaml:1:52: train_loader.dataset.epoch_size: '40' is not yet supported; an epoch is every "
-       "example once: leave it out"},
-      {"dataset: {local: ./c4, epoch_size: 0}",
-       "f.yaml:1:36: train_loader.dataset.epoch_size: must be above 0, found 0"},
-      {"dataset: {local: ./c4, shuffle_seed: -1}",
-       "f.yaml:1:38: train_loader.dataset.shuffle_seed: must not be negative, found -1"},
-      {"dataset: {local: ./c4, eos_token_id: -3}",
-       "f.yaml:1:38: train_loader.dataset.eos_token_id: expected a token's id, found -3"},
-      {"dataset: {local: ./c4, eos_token_id: 0, bos_token_id: 1}",
-       "f.yaml:1:55: train_loader.dataset.bos_token_id: give eos_token_id if texts end with a "
-       "token, or bos_token_id if they begin with one, not both"},
-      {"dataset: {local: ./c4, suffle: true}",
-       "f.yaml:1:24: train_loader.dataset.suffle: unknown key; did you mean "
-       "'train_loader.dataset.shuffle'?"}};
-  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+  for (auto const& [text, message] : test::refused_settings("train_loader"))
+    CHECK(problem(text) == message);
 }
 
 TEST_CASE("eval_loader: one set, or a list with different labels") {

@@ -12,6 +12,8 @@
 #include <parallel/support/files.hpp>
 #include <support/checkout.hpp>
 
+#include "mpt/config/refused_settings.hpp"
+
 namespace family_test {
 
 using nlohmann::json;
@@ -111,64 +113,11 @@ std::string refusal(json const& changes) {
 }
 
 TEST_CASE("families: configurations that cannot be held are refused by the field's name") {
-  CHECK(refusal({{"hidden_size", nullptr}}) ==
-        "config.json: hidden_size: is missing; a model's size is not guessed");
-  CHECK(refusal({{"num_attention_heads", 5}}) ==
-        "config.json: num_attention_heads: 5 must divide hidden_size 16, since the file has no "
-        "head_dim");
-  CHECK(refusal({{"num_key_value_heads", 3}}) ==
-        "config.json: num_key_value_heads: 3 must divide num_attention_heads 4");
-  CHECK(refusal({{"vocab_size", -3}}) ==
-        "config.json: vocab_size: expected a whole number above 0, found -3");
-  CHECK(refusal({{"rms_norm_eps", "small"}}) ==
-        "config.json: rms_norm_eps: expected a number, found \"small\"");
-  CHECK(refusal({{"rms_norm_eps", 0.0}}) ==
-        "config.json: rms_norm_eps: expected a number above 0 and below 1, found 0");
-  CHECK(refusal({{"attention_dropout", 1.5}}) ==
-        "config.json: attention_dropout: expected a number from 0 to below 1, found 1.5");
-  CHECK(refusal({{"dtype", "float8"}}) ==
-        "config.json: dtype is 'float8'; expected float32, bfloat16 or float16");
-  CHECK(refusal({{"tie_word_embeddings", 1}}) ==
-        "config.json: tie_word_embeddings: expected true or false, found 1");
-  CHECK(refusal({{"hidden_act", "xielu"}}) ==
-        "config.json: hidden_act: is \"xielu\"; the activations here are silu, gelu, gelu_new, "
-        "quick_gelu and relu");
-  CHECK(refusal({{"mlp_bias", true}}) ==
-        "config.json: mlp_bias: is true; biases in the feed-forward layers are not supported");
-  CHECK(refusal({{"num_local_experts", 8}}) ==
-        "config.json: num_local_experts: is 8; mixtures of experts are not supported");
-  CHECK(refusal({{"rope_scaling", {{"rope_type", "longrope"}, {"factor", 2.0}}}}) ==
-        "config.json: rope_scaling: rope_type: is \"longrope\"; the types here are default, "
-        "linear, dynamic, llama3 and yarn");
-  CHECK(refusal({{"rope_scaling", {{"type", "ntk"}, {"factor", 2.0}}}}) ==
-        "config.json: rope_scaling: type: is \"ntk\"; the types here are default, linear, dynamic, "
-        "llama3 and yarn");
-  CHECK(refusal({{"rope_scaling",
-                  {{"rope_type", "llama3"},
-                   {"factor", 2.0},
-                   {"low_freq_factor", 4.0},
-                   {"high_freq_factor", 1.0}}}}) ==
-        "config.json: rope_scaling: low_freq_factor: must be above 0 and below high_freq_factor 1, "
-        "found 4");
-  CHECK(refusal({{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 2.0}}}}) ==
-        "config.json: rope_scaling: low_freq_factor: is missing; rope_type llama3 needs it");
-  CHECK(refusal({{"rope_scaling", {{"rope_type", "linear"}}}}) ==
-        "config.json: rope_scaling: factor: expected a number of at least 1, found null");
+  for (auto const& [text, message] : test::refused_settings("family"))
+    CHECK(refusal(json::parse(text)) == message);
   CHECK(refusal({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}, {"fcator", 4.0}}}})
             .starts_with("config.json: rope_scaling: fcator: is no setting of rotary positions "
                          "that is read; its settings are rope_type, type, "));
-  CHECK(refusal({{"quantization_config", {{"quant_method", "gptq"}}}}) ==
-        "config.json: quantization_config: is {\"quant_method\":\"gptq\"}; quantised weights are "
-        "not read; load the model with transformers, dequantise it, and save it as bfloat16");
-  CHECK(refusal({{"model_type", "qwen2"},
-                 {"use_sliding_window", true},
-                 {"sliding_window", 8},
-                 {"max_window_layers", 1}}) ==
-        "config.json: max_window_layers: attention has a window only in layers 1 and later, "
-        "which is not supported");
-  CHECK(refusal({{"model_type", "qwen2_moe"}}) ==
-        "config.json: model_type is 'qwen2_moe'; the families that are read are mpt, gpt2, "
-        "gpt_neox, llama, mistral, qwen2, qwen3");
 }
 
 TEST_CASE("families: overrides replace fields of the file, and unknown ones are refused") {

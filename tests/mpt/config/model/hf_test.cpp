@@ -1,7 +1,6 @@
 // Tests of config.json: round trips, the hub's file, transformers' file, and refused files.
 #include <cmath>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -10,6 +9,8 @@
 #include <mpt/config/model/sizes.hpp>
 #include <parallel/support/files.hpp>
 #include <support/data.hpp>
+
+#include "mpt/config/refused_settings.hpp"
 
 namespace hf_test {
 
@@ -198,39 +199,16 @@ TEST_CASE("config.json: absent keys have the defaults of the program that wrote 
 
 TEST_CASE("config.json: a model that cannot be represented is refused") {
   nlohmann::json const base = mpt::to_hf_json(mpt::hub_form(mpt::named_size("125m")), "float32");
-  auto const changed = [&](std::string const& pointer, nlohmann::json const& value) {
+  for (auto const& [text, message] : test::refused_settings("config.json")) {
     auto json = base;
-    json[nlohmann::json::json_pointer(pointer)] = value;
-    return json;
-  };
-  std::vector<std::pair<nlohmann::json, std::string>> const cases{
-      {nlohmann::json::array(), "config.json: expected a JSON object, found array"},
-      {changed("/model_type", "opt"),
-       "config.json: model_type is 'opt'; the families that are read are mpt, gpt2, gpt_neox, "
-       "llama, mistral, qwen2, qwen3"},
-      {changed("/d_model", "wide"),
-       "config.json: d_model: expected an integer, found the string 'wide'"},
-      {changed("/d_model", 770), "config.json: d_model 770 must be divisible by n_heads 12"},
-      {changed("/attn_config", 7), "config.json: attn_config: expected a mapping, found '7'"},
-      {changed("/attn_config/rope", true),
-       "config.json: written for transformers' MptForCausalLM, which does not do what it says: "
-       "positions are rotary; it always uses ALiBi alone"},
-      {changed("/attn_config/prefix_lm", true),
-       "config.json: attn_config.prefix_lm: 'true' is not yet supported; attention is causal"},
-      {changed("/attn_config/surprise", 1), "config.json: attn_config.surprise: unknown key"},
-      {changed("/ffn_config", {{"ffn_type", "mptglu"}}),
-       "config.json: written for transformers' MptForCausalLM, which does not do what it says: the "
-       "FFN is gated (mptglu); it has none"},
-      {changed("/torch_dtype", "int8"),
-       "config.json: torch_dtype is 'int8'; expected float32, bfloat16 or float16"},
-      {changed("/no_bias", false),
-       "config.json: written for transformers' MptForCausalLM, which does not do what it says: "
-       "norms "
-       "and FFN have biases; it has none"}};
-  for (auto const& [json, message] : cases) CHECK(problem(json) == message);
+    json.merge_patch(nlohmann::json::parse(text));
+    CHECK(problem(json) == message);
+  }
   nlohmann::json deep = 1;
   for (int i = 0; i < 1000; ++i) deep = nlohmann::json::array({deep});
-  CHECK(problem(changed("/deep", deep)) == "config.json: nested too deeply");
+  auto nested = base;
+  nested["deep"] = deep;
+  CHECK(problem(nested) == "config.json: nested too deeply");
 }
 
 TEST_CASE("config.json: keys that belong to no model are ignored") {

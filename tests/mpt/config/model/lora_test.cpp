@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <cmath>
-
 #include <mpt/config/model/lora.hpp>
 
 namespace lora_test {

@@ -96,17 +96,6 @@ TEST_CASE("hf_causal_lm: each invalid setting gives one message") {
   model_folders folders;
   auto const mpt = "pretrained_model_name_or_path: " + folders.path("mpt");
   std::vector<std::pair<std::string, std::string>> const cases{
-      {"pretrained: true", "f.yaml: model.pretrained_model_name_or_path: missing; it is required"},
-      {"pretrained_model_name_or_path: gpt2",
-       "f.yaml:1:53: model.pretrained_model_name_or_path: 'gpt2' is no folder on this machine; "
-       "names of the hub are ORG/NAME; else get a copy of it and give its path by "
-       "model.pretrained_model_name_or_path=PATH, or for every use of the name by "
-       "mirrors.gpt2=PATH"},
-      {"pretrained_model_name_or_path: mosaicml/mpt-7b",
-       "f.yaml:1:53: model.pretrained_model_name_or_path: 'mosaicml/mpt-7b' is no folder on this "
-       "machine; mosaicml's files are no longer on the hub, and nothing is downloaded; "
-       "get a copy and give its path by model.pretrained_model_name_or_path=PATH, or for every use "
-       "of the name by mirrors.mosaicml/mpt-7b=PATH"},
       {"pretrained_model_name_or_path: " + folders.path("other"),
        "f.yaml:1:53: model.pretrained_model_name_or_path: the model in '" + folders.path("other") +
            "' is of type \"opt\"; the families that are trained are mpt, gpt2, gpt_neox, llama, "

@@ -11,6 +11,8 @@
 #include <parallel/support/files.hpp>
 #include <support/golden/golden.hpp>
 
+#include "mpt/config/refused_settings.hpp"
+
 namespace read_lora_test {
 
 using names = std::vector<std::string>;
@@ -53,54 +55,7 @@ TEST_CASE("peft_config: all-linear is every linear layer of the blocks") {
 }
 
 TEST_CASE("peft_config: unknown and unsupported settings are refused by name") {
-  struct rejected_case {
-    std::string text, message;
-  };
-  std::vector<rejected_case> const cases = {
-      {"{rank: 4}", "f.yaml:1:2: model.peft_config.rank: unknown key"},
-      {"{r: 0}", "f.yaml:1:5: model.peft_config.r: must be from 1 to 131072, found 0"},
-      {"{lora_alpha: -1}", "f.yaml:1:14: model.peft_config.lora_alpha: must be above 0, found -1"},
-      {"{lora_dropout: 1}",
-       "f.yaml:1:16: model.peft_config.lora_dropout: is a dropout probability from 0 to below 1, "
-       "found 1"},
-      {"{peft_type: IA3}",
-       "f.yaml:1:13: model.peft_config.peft_type: 'IA3' is not supported; use LORA"},
-      {"{bias: all}",
-       "f.yaml:1:8: model.peft_config.bias: 'all' is not yet supported; biases are not trained: "
-       "use none"},
-      {"{use_dora: true}",
-       "f.yaml:1:12: model.peft_config.use_dora: 'true' is not yet supported; use false"},
-      {"{modules_to_save: [lm_head]}",
-       "f.yaml:1:19: model.peft_config.modules_to_save: not yet supported; leave it out; "
-       "target_modules names the layers that have adapters"},
-      {"{rank_pattern: {Wqkv: 0}}",
-       "f.yaml:1:23: model.peft_config.rank_pattern.Wqkv: expected a rank from 1 to 131072, found "
-       "'0'"},
-      {"{rank_pattern: {Wqkv: 1.5}}",
-       "f.yaml:1:23: model.peft_config.rank_pattern.Wqkv: expected a rank from 1 to 131072, found "
-       "'1.5'"},
-      {"{alpha_pattern: {Wqkv: -2}}",
-       "f.yaml:1:24: model.peft_config.alpha_pattern.Wqkv: expected a number above 0, found '-2'"},
-      {"{alpha_pattern: [Wqkv]}",
-       "f.yaml:1:17: model.peft_config.alpha_pattern: expected a mapping from layers' names to "
-       "numbers, found a list of 1"},
-      {"{alpha_pattern: {out_proj: 2}}",
-       "f.yaml:1:17: model.peft_config.alpha_pattern: 'out_proj' names no layer with an adapter, "
-       "as target_modules does; regular expressions are not read"},
-      {"{alpha_pattern: {'.*Wqkv': 2}}",
-       "f.yaml:1:17: model.peft_config.alpha_pattern: '.*Wqkv' names no layer with an adapter, as "
-       "target_modules does; regular expressions are not read"},
-      {"{rank_pattern: {Wqkv: 2, 1.attn.Wqkv: 3}}",
-       "f.yaml:1:16: model.peft_config.rank_pattern: gives transformer.blocks.1.attn.Wqkv two "
-       "values, 2 and 3; name each layer once"},
-      {"{target_modules: [Wqkv, q_proj]}",
-       "f.yaml:1:25: model.peft_config.target_modules: 'q_proj' is no linear layer of this model's "
-       "blocks; it has Wqkv, out_proj, up_proj, down_proj"},
-      {"{target_modules: Wqkv}",
-       "f.yaml:1:18: model.peft_config.target_modules: expected a list of layers' names, or "
-       "all-linear, found 'Wqkv'"},
-  };
-  for (auto const& example : cases)
+  for (auto const& example : test::refused_settings("peft_config"))
     CHECK(test::message_of([&] { static_cast<void>(read(example.text)); }) == example.message);
 }
 

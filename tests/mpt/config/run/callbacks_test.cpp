@@ -1,6 +1,5 @@
 // Tests of the configuration of callbacks and loggers.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -13,6 +12,8 @@
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
 #include <support/checkout.hpp>
+
+#include "mpt/config/refused_settings.hpp"
 
 namespace callbacks_test {
 
@@ -97,52 +98,8 @@ TEST_CASE("callbacks and loggers: every written setting is read") {
 }
 
 TEST_CASE("callbacks: each invalid setting gives one message") {
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"{early_stopper: {monitor: loss, dataloader_label: eval}}",
-       "f.yaml:1:27: callbacks.early_stopper.monitor: expected 'LanguageCrossEntropy', "
-       "'LanguagePerplexity' or 'TokenAccuracy', found 'loss'"},
-      {"{early_stopper: {monitor: TokenAccuracy, dataloader_label: eval, patience: 5tok}}",
-       "f.yaml:1:76: callbacks.early_stopper.patience: expected a time in ep or ba, found 5tok"},
-      {"{generate_callback: {prompts: a, interval: 1}}",
-       "f.yaml:1:31: callbacks.generate_callback.prompts: expected a list of texts"},
-      {"{kill_loss_spike: {outlier_multiplier: 1}}",
-       "f.yaml:1:40: callbacks.kill_loss_spike.outlier_multiplier: must be above 1, found 1"},
-      {"{hf_checkpointer: {save_folder: x}}",
-       "f.yaml:1:19: callbacks.hf_checkpointer.save_interval: missing; it is required"},
-      {"{hf_checkpointer: {save_folder: 's3://b', save_interval: 1ep}}",
-       "f.yaml:1:33: callbacks.hf_checkpointer.save_folder: 's3://b' is not yet supported; use a "
-       "path on this machine"},
-      {"{hf_checkpointer: {save_folder: x, save_interval: 1, huggingface_folder_name: "
-       "'a/{batch}'}}",
-       "f.yaml:1:79: callbacks.hf_checkpointer.huggingface_folder_name: must be a plain name, "
-       "found "
-       "'a/{batch}'"},
-      {"{hf_checkpointer: {save_folder: x, save_interval: 1, huggingface_folder_name: '{rank}'}}",
-       "f.yaml:1:79: callbacks.hf_checkpointer.huggingface_folder_name: only {batch} and {epoch} "
-       "can stand in braces"},
-      {"{async_eval: {interval: 1}}",
-       "f.yaml:1:14: callbacks.async_eval: not yet supported; leave it out; supported callbacks "
-       "include early_stopper, kill_loss_spike, generate_callback, hf_checkpointer, "
-       "optimizer_monitor and layer_freezing"},
-      {"{runtime_estimator: {time_unit: weeks}}",
-       "f.yaml:1:33: callbacks.runtime_estimator.time_unit: expected 'seconds', 'minutes', 'hours' "
-       "or 'days', found 'weeks'"},
-      {"{env_logging: {}}",
-       "f.yaml:1:15: callbacks.env_logging: not yet supported; leave it out; what a run "
-       "measures is written to metrics_file and tensorboard"},
-      {"memory_snapshot:",
-       "f.yaml:1:1: callbacks.memory_snapshot: not yet supported; leave it out; what a run "
-       "measures is written to metrics_file and tensorboard"},
-      {"{speed_monitr: {}}",
-       "f.yaml:1:2: callbacks.speed_monitr: unknown key; did you mean 'callbacks.speed_monitor'? "
-       "There are speed_monitor, early_stopper, "
-       "kill_loss_spike, generate_callback, hf_checkpointer, optimizer_monitor, layer_freezing, "
-       "lr_monitor, memory_monitor, nan_monitor, runtime_estimator, scheduled_gc"},
-      {"{of_my_own: {}}",
-       "f.yaml:1:2: callbacks.of_my_own: unknown key; there are speed_monitor, early_stopper, "
-       "kill_loss_spike, generate_callback, hf_checkpointer, optimizer_monitor, layer_freezing, "
-       "lr_monitor, memory_monitor, nan_monitor, runtime_estimator, scheduled_gc"}};
-  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+  for (auto const& [text, message] : test::refused_settings("callbacks"))
+    CHECK(problem(text) == message);
 }
 
 /// The examples of a document: the text between "```yaml" and "```".

@@ -1,13 +1,13 @@
 // Tests of the optimizer's configuration.
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <mpt/config/run/optimizer.hpp>
 #include <mpt/yaml/yaml.hpp>
 #include <parallel/support/files.hpp>
+
+#include "mpt/config/refused_settings.hpp"
 
 namespace optimizer_test {
 
@@ -39,41 +39,8 @@ TEST_CASE("optimizer: defaults are LLM Foundry's, and written values replace the
 }
 
 TEST_CASE("optimizer: each invalid setting gives one message") {
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"lr: 1", "f.yaml:1:1: optimizer.name: missing; it is required"},
-      {"name: sgd",
-       "f.yaml:1:7: optimizer.name: expected 'decoupled_adamw', 'decoupled_lionw' or 'muon', found "
-       "'sgd'"},
-      {"name: clip_lion",
-       "f.yaml:1:7: optimizer.name: 'clip_lion' is not yet supported; use decoupled_adamw, "
-       "decoupled_lionw or muon"},
-      {"{name: muon, betas: [0.9, 0.95]}",
-       "f.yaml:1:21: optimizer.betas: is not known to muon; give adamw: {lr, betas, eps, "
-       "weight_decay} for what is no matrix of a block"},
-      {"{name: muon, momentum: 1}",
-       "f.yaml:1:24: optimizer.momentum: must be from 0 to below 1, found 1"},
-      {"{name: muon, adamw: {lr: -1}}",
-       "f.yaml:1:26: optimizer.adamw.lr: must be above 0, found -1"},
-      {"{name: decoupled_adamw, lr: 0}", "f.yaml:1:29: optimizer.lr: must be above 0, found 0"},
-      {"{name: decoupled_adamw, betas: [0.9]}",
-       "f.yaml:1:32: optimizer.betas: expected a list of two numbers, found a list of 1"},
-      {"{name: decoupled_adamw, betas: [0.9, 1]}",
-       "f.yaml:1:32: optimizer.betas: each must be a number from 0 to below 1, found '1'"},
-      {"{name: decoupled_adamw, eps: -1}",
-       "f.yaml:1:30: optimizer.eps: must not be negative, found -1"},
-      {"{name: decoupled_adamw, disable_grad: [[wte]]}",
-       "f.yaml:1:39: optimizer.disable_grad: expected a regular expression of 1 to 200 characters "
-       "or a list of such, found a list of 1"},
-      {"{name: decoupled_adamw, param_groups: {lr: 1}}",
-       "f.yaml:1:39: optimizer.param_groups: expected a list of mappings, found a mapping"},
-      {"{name: decoupled_adamw, param_groups: [{lr: 1}]}",
-       "f.yaml:1:40: optimizer.param_groups.0.param_str_match: missing; it is required: a regular "
-       "expression for names of parameters"},
-      {"{name: decoupled_adamw, param_groups: [{param_str_match: a, lr: 0}]}",
-       "f.yaml:1:65: optimizer.param_groups.0.lr: must be above 0, found 0"},
-      {"{name: decoupled_adamw, weight_decya: 1}",
-       "f.yaml:1:25: optimizer.weight_decya: unknown key; did you mean 'optimizer.weight_decay'?"}};
-  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+  for (auto const& [text, message] : test::refused_settings("optimizer"))
+    CHECK(problem(text) == message);
 }
 
 TEST_CASE("optimizer: Lion has its own defaults, and groups inherit what they do not set") {

@@ -1,12 +1,12 @@
 // Tests of gradient clipping, and of algorithms that would change the model.
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <mpt/config/run/read_algorithms.hpp>
 #include <mpt/yaml/yaml.hpp>
+
+#include "mpt/config/refused_settings.hpp"
 
 namespace read_algorithms_test {
 
@@ -41,21 +41,7 @@ TEST_CASE("gradient clipping: by norm, by value, adaptively, or not at all") {
   CHECK(kind_of("value") == clipping_kind::value);
   CHECK(kind_of("adaptive") == clipping_kind::adaptive);
   CHECK(problem.empty());
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"gradient_clipping: {clipping_type: inf, clipping_threshold: 1}",
-       "f.yaml:1:36: algorithms.gradient_clipping.clipping_type: expected 'norm', 'value' or "
-       "'adaptive', found 'inf'"},
-      {"gradient_clipping: {clipping_type: norm}",
-       "f.yaml:1:20: algorithms.gradient_clipping.clipping_threshold: missing; it is required"},
-      {"gradient_clipping: {clipping_threshold: 0}",
-       "f.yaml:1:41: algorithms.gradient_clipping.clipping_threshold: must be above 0, found 0"},
-      {"alibi: {max_sequence_length: 5}",
-       "f.yaml:1:8: algorithms.alibi: not yet supported; leave it out; a model is what its own "
-       "keys "
-       "say: set model.attn_config.alibi: true"},
-      {"gradient_clipping:",
-       "f.yaml:1:1: algorithms.gradient_clipping.clipping_threshold: missing; it is required"}};
-  for (auto const& [text, message] : cases) {
+  for (auto const& [text, message] : test::refused_settings("algorithms")) {
     static_cast<void>(clipping(text, problem));
     CHECK(problem == message);
   }

@@ -1,11 +1,12 @@
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <mpt/config/run/read_parallelism.hpp>
 #include <mpt/yaml/yaml.hpp>
+
+#include "mpt/config/refused_settings.hpp"
 
 namespace read_parallelism_test {
 
@@ -75,36 +76,8 @@ TEST_CASE("parallelism: tp_config sets the tensor degree unless parallelism.tens
 }
 
 TEST_CASE("parallelism: each invalid setting gives one message") {
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"parallelism: {tensor: 0}",
-       "f.yaml:1:23: parallelism.tensor: must be from 1 to 4096, found 0"},
-      {"parallelism: {tensors: 2}",
-       "f.yaml:1:15: parallelism.tensors: unknown key; did you mean 'parallelism.tensor'?"},
-      {"parallelism: {context_method: star}",
-       "f.yaml:1:31: parallelism.context_method: 'star' is not a way to attend over ranks; there "
-       "are ring, ulysses"},
-      {"parallelism: {schedule: 2f2b}",
-       "f.yaml:1:25: parallelism.schedule: expected 'gpipe', '1f1b', 'interleaved', 'zb-h1', "
-       "'zb-v' or 'dual-pipe-v', found '2f2b'"},
-      {"parallelism: {schedule: zb-v, stages_per_rank: 3}",
-       "f.yaml:1:48: parallelism.stages_per_rank: schedule zb-v has 2, found 3; leave it out, or "
-       "use schedule interleaved"},
-      {"parallelism: {blocks_by_stage: 3}",
-       "f.yaml:1:32: parallelism.blocks_by_stage: expected a list, found '3'"},
-      {"parallelism: {blocks_by_stage: [2, 0]}",
-       "f.yaml:1:36: parallelism.blocks_by_stage: expected a number of blocks above 0, found '0'"},
-      {"tp_config: {strategy: rows}",
-       "f.yaml:1:23: tp_config.strategy: 'rows' is not known; there is ffn"},
-  };
-  for (auto const& [text, expected] : cases) {
-    std::string found;
-    try {
-      static_cast<void>(read(text));
-    } catch (parallel::error const& error) {
-      found = error.what();
-    }
-    CHECK(found == expected);
-  }
+  for (auto const& example : test::refused_settings("parallelism"))
+    CHECK(test::message_of([&] { static_cast<void>(read(example.text)); }) == example.message);
 }
 
 }  // namespace read_parallelism_test

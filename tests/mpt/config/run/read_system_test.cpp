@@ -1,13 +1,13 @@
 // Tests of the settings around the step: sharding, logging, and ParallelLM's own keys.
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <mpt/config/run/read_system.hpp>
 #include <mpt/yaml/yaml.hpp>
 #include <parallel/support/files.hpp>
+
+#include "mpt/config/refused_settings.hpp"
 
 namespace read_system_test {
 
@@ -136,49 +136,8 @@ TEST_CASE("system settings: ParallelLM's own keys are read") {
 }
 
 TEST_CASE("system settings: each invalid one gives one message") {
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"zero_stage: 5", "f.yaml:1:13: zero_stage: expected 0, 1, 2 or 3, found 5"},
-      {"ranks: 0", "f.yaml:1:8: ranks: must be from 1 to 4096, found 0"},
-      {"dist_timeout: 0",
-       "f.yaml:1:15: dist_timeout: expected seconds above 0 and up to 1e6, found 0"},
-      {"deadlines: {save: -1}",
-       "f.yaml:1:19: deadlines.save: expected seconds above 0 and up to 1e6, found -1"},
-      {"deadlines: {stop: 5}",
-       "f.yaml:1:13: deadlines.stop: unknown key; did you mean 'deadlines.step'?"},
-      {"on_not_finite: ignore",
-       "f.yaml:1:16: on_not_finite: 'ignore' is not a way to go on; there are stop, skip, "
-       "roll_back"},
-      {"spike_check: {on_spike: stay}",
-       "f.yaml:1:25: spike_check.on_spike: 'stay' is not a way to go on; there are stop, skip, "
-       "roll_back"},
-      {"spike_check: {deviations: 0}",
-       "f.yaml:1:27: spike_check.deviations: expected a number above 0 and up to 1e6, found 0"},
-      {"spike_check: {deviations: .nan}",
-       "f.yaml:1:27: spike_check.deviations: expected a finite number, found '.nan'"},
-      {"spike_check: {window: 3}",
-       "f.yaml:1:23: spike_check.window: must be from 4 to 10000 updates, found 3"},
-      {"spike_check: {windows: 64}",
-       "f.yaml:1:15: spike_check.windows: unknown key; did you mean 'spike_check.window'?"},
-      {"spike_check: skip", "f.yaml:1:14: spike_check: expected a mapping, found 'skip'"},
-      {"corruption_check: {interval: -1ba}",
-       "f.yaml:1:30: corruption_check.interval: '-1ba' is a negative time"},
-      {"corruption_check: {on_transient: skip}",
-       "f.yaml:1:34: corruption_check.on_transient: 'skip' is not a way to go on; there are "
-       "repeat, stop"},
-      {"bucket_bytes: 1", "f.yaml:1:15: bucket_bytes: must be at least 4096, found 1"},
-      {"device_memory: lots",
-       "f.yaml:1:16: device_memory: expected a size such as 80GB or 24GiB, found 'lots'"},
-      {"fsdp_config: {sharding_strategy: SHARD_OP}",
-       "f.yaml:1:34: fsdp_config.sharding_strategy: expected 'FULL_SHARD', 'SHARD_GRAD_OP', "
-       "'NO_SHARD', 'HYBRID_SHARD' or '_HYBRID_SHARD_ZERO2', found 'SHARD_OP'"},
-      {"fsdp_config: {mixed_precision: {param_dtype: bf16}}",
-       "f.yaml:1:32: fsdp_config.mixed_precision: a mapping is not yet supported; use DEFAULT or "
-       "PURE"},
-      {"fsdp_config: {limit_all_gather: true}",
-       "f.yaml:1:15: fsdp_config.limit_all_gather: unknown key; did you mean "
-       "'fsdp_config.limit_all_gathers'?"},
-      {"console_log_interval: 0ba", "f.yaml:1:23: console_log_interval: must be above 0"}};
-  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+  for (auto const& [text, message] : test::refused_settings("the system"))
+    CHECK(problem(text) == message);
 }
 
 }  // namespace read_system_test

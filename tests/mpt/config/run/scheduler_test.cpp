@@ -13,6 +13,8 @@
 #include <parallel/support/files.hpp>
 #include <support/golden/golden.hpp>
 
+#include "mpt/config/refused_settings.hpp"
+
 namespace scheduler_test {
 
 inline mpt::scheduler_config read(std::string const& text) {
@@ -221,24 +223,8 @@ TEST_CASE("learning rate: a schedule that ends before training is an error") {
 }
 
 TEST_CASE("scheduler: each invalid setting gives one message") {
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"name: cosine_with_warmup", "f.yaml:1:1: scheduler.t_warmup: missing; it is required"},
-      {"{name: cosine, t_warmup: 1ba}",
-       "f.yaml:1:8: scheduler.name: expected 'cosine_with_warmup', 'linear_decay_with_warmup', "
-       "'constant_with_warmup' or 'inv_sqrt_with_warmup', found 'cosine'"},
-      {"{name: inv_sqrt_with_warmup, t_warmup: 1ba, t_scale: 2ba}",
-       "f.yaml:1:1: scheduler.t_cooldown: missing; it is required"},
-      {"{name: inv_sqrt_with_warmup, t_warmup: 1ba, t_scale: 0ba, t_cooldown: 1ba}",
-       "f.yaml:1:54: scheduler.t_scale: must be above 0"},
-      {"{name: cosine_with_warmup, t_warmup: 100b}",
-       "f.yaml:1:38: scheduler.t_warmup: '100b' is not a time: expected a number and one of ep, "
-       "ba, "
-       "sp, tok, dur"},
-      {"{name: cosine_with_warmup, t_warmup: 1ba, alpha_f: -1}",
-       "f.yaml:1:52: scheduler.alpha_f: must not be negative, found -1"},
-      {"{name: cosine_with_warmup, t_warmup: 1ba, alpha: 1}",
-       "f.yaml:1:43: scheduler.alpha: unknown key; did you mean 'scheduler.alpha_f'?"}};
-  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+  for (auto const& [text, message] : test::refused_settings("scheduler"))
+    CHECK(problem(text) == message);
 }
 
 }  // namespace scheduler_test

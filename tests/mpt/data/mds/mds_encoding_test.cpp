@@ -14,7 +14,6 @@ namespace mds_encoding_test {
 using data_test::contains;
 using data_test::message_of;
 using mpt::data::mds_encoding;
-using mpt::data::mds_type;
 using namespace std::string_literals;
 
 template <class Number>

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <mpt/data/order/sample_order.hpp>
 #include <mpt/data/scratch.hpp>
-#include <numeric>
 #include <set>
 #include <vector>
 

@@ -1,5 +1,4 @@
 // A checkpoint that one layout saves is loaded by any other, bit for bit, and training continues.
-#include <map>
 #include <string>
 #include <vector>
 

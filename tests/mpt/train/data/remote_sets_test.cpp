@@ -1,6 +1,5 @@
 #include <mpt/train/data/remote_sets.hpp>
 
-#include <memory>
 #include <string>
 
 #include <doctest/doctest.h>

@@ -1,11 +1,9 @@
 // One rank reads batches and all ranks of its group have them.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <vector>
 
 #include <mpt/train/data/shared_reading.hpp>

@@ -10,8 +10,6 @@
 
 namespace profile_test {
 
-namespace host = parallel::host;
-
 std::vector<mpt::stream_profile> example() {
   auto const time_at = [](int microseconds) {
     return parallel::steady_time(std::chrono::microseconds(1'000'000 + microseconds));

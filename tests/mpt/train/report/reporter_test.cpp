@@ -1,6 +1,5 @@
 // The report of a batch has Composer's names and units, each with its value.
 #include <cmath>
-#include <map>
 #include <memory>
 #include <sstream>
 #include <string>

@@ -1,5 +1,4 @@
 // The plan as JSON has the figures of the plan as text.
-#include <algorithm>
 #include <string>
 #include <vector>
 

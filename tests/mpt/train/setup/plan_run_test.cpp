@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -24,7 +23,6 @@ using mpt::sequences;
 using parallel::bf16;
 using parallel::index;
 namespace train = parallel::train;
-namespace zero = parallel::zero;
 
 mpt::train_config configuration(bool hub_form) {
   mpt::train_config config;

@@ -18,8 +18,6 @@
 
 namespace run_mesh_test {
 
-using parallel::index;
-
 mpt::train_config configuration() {
   mpt::train_config config;
   config.model.d_model = 24;

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>

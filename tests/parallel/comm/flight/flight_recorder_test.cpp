@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

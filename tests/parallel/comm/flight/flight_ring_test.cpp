@@ -5,9 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <set>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -4,9 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <parallel/comm/faulty.hpp>
 #include <parallel/comm/network/timed_collectives.hpp>

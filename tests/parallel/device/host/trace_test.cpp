@@ -1,8 +1,6 @@
 // Traces of host streams.
 #include <chrono>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,6 @@
 // Fingerprints of memory: they depend on every bit, but not on the order or the threads.
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <set>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // Exact ring tests of the measurement of tensors: it is right, and the same in every layout.
 #include <doctest/doctest.h>
 
-#include <string>
 #include <vector>
 
 #include "support/ring/ring_run.hpp"
@@ -11,7 +10,6 @@ namespace tensor_squares_test {
 using test::outcome;
 using test::ring;
 using test::run;
-namespace zero = parallel::zero;
 
 ring square(std::vector<ring> const& values) {
   ring sum = 0;

@@ -15,7 +15,6 @@ namespace stage_test {
 namespace {
 
 using parallel::graph_key;
-using parallel::index;
 
 struct graph_stream : parallel::host::stream {
   std::vector<graph_key> keys;

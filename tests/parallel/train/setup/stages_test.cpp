@@ -9,10 +9,8 @@
 
 namespace stages_test {
 
-using test::layout;
 using test::outcome;
 using test::run;
-namespace zero = parallel::zero;
 
 struct pipeline {
   int ranks;

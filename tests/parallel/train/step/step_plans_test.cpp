@@ -1,7 +1,6 @@
 // The plans of a stepper are proved before they run, and describe its units.
 #include <doctest/doctest.h>
 
-#include <string>
 #include <utility>
 
 #include <parallel/comm/threads/run.hpp>

@@ -2,7 +2,6 @@
 // and optimizer states unchanged. A request to stop reaches every rank in the same step.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>

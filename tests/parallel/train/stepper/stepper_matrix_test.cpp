@@ -17,8 +17,6 @@
 namespace stepper_matrix_test {
 
 using test::layout;
-using test::outcome;
-namespace zero = parallel::zero;
 
 /// Runs a layout that must be refused; returns the message and the number of calls before it,
 /// without those that create the mesh.

@@ -12,7 +12,6 @@ namespace stepper_mesh_mutation_test {
 
 using parallel::context_parallel::method;
 using test::layout;
-using test::mutant;
 namespace zero = parallel::zero;
 
 struct named_layout {

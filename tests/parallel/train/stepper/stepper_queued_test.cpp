@@ -3,7 +3,6 @@
 
 #include <barrier>
 #include <mutex>
-#include <string>
 #include <vector>
 
 #include "support/devices/queued_communicator.hpp"
