@@ -132,10 +132,12 @@ class gpu_training {
   /// Seconds of one step.
   double step(double learning_rate_factor) {
     double const begin = wall_seconds();
-    auto const result = step_.step(
-        compute_, exchanges_, memory_, std::span<mpt::microbatch const>(parts_),
-        std::span<index const>(first_),
-        {.seed = seed_, .step = static_cast<std::uint32_t>(step_count_)}, learning_rate_factor);
+    auto const result =
+        step_.step(compute_, exchanges_, memory_,
+                   {parts_,
+                    first_,
+                    {.seed = seed_, .step = static_cast<std::uint32_t>(step_count_)},
+                    learning_rate_factor});
     double const seconds = wall_seconds() - begin;
     ++step_count_;
     loss_ = result.sums.mean_loss();

@@ -134,10 +134,11 @@ class library_step {
   /// Runs a step; returns the mean loss.
   double step() {
     index const first = 0;
-    auto const sums = step_
-                          .step(compute_, exchanges_, memory_, std::span(&batch_, 1),
-                                std::span(&first, 1), {.seed = 1, .step = step_count_++}, 1.0)
-                          .sums;
+    auto const sums =
+        step_
+            .step(compute_, exchanges_, memory_,
+                  {{&batch_, 1}, {&first, 1}, {.seed = 1, .step = step_count_++}, 1.0})
+            .sums;
     return sums.mean_loss();
   }
 

@@ -70,8 +70,9 @@ class training {
   /// Runs one step and returns its seconds.
   double step() {
     double const begin = bench::read_clock(bench::clock_kind::wall);
-    static_cast<void>(step_.step(compute_, exchanges_, memory_, std::span(&batch_, 1),
-                                 std::span(&first_, 1), {.seed = 1, .step = step_count_++}, 1.0));
+    static_cast<void>(
+        step_.step(compute_, exchanges_, memory_,
+                   {{&batch_, 1}, {&first_, 1}, {.seed = 1, .step = step_count_++}, 1.0}));
     return bench::read_clock(bench::clock_kind::wall) - begin;
   }
 

@@ -82,8 +82,9 @@ class timed_training {
   double step() {
     double const begin = bench::read_clock(clock_);
     index const first = 0;
-    auto const result = step_.step(compute_, exchanges_, memory_, std::span(&batch_, 1),
-                                   std::span(&first, 1), {.seed = 1, .step = step_count_++}, 1.0);
+    auto const result =
+        step_.step(compute_, exchanges_, memory_,
+                   {{&batch_, 1}, {&first, 1}, {.seed = 1, .step = step_count_++}, 1.0});
     double const seconds = bench::read_clock(clock_) - begin;
     loss_ = result.sums.mean_loss();
     return seconds;

@@ -154,8 +154,8 @@ double train_by_groups() {
     parallel::arena memory(storage);
     index const first = 0;
     for (std::uint32_t i = 0; i < 200; ++i) {
-      auto const sums = step.step(compute, exchanges, memory, std::span(&batch, 1),
-                                  std::span(&first, 1), {.seed = 42, .step = i}, 1.0)
+      auto const sums = step.step(compute, exchanges, memory,
+                                  {{&batch, 1}, {&first, 1}, {.seed = 42, .step = i}, 1.0})
                             .sums;
       loss = sums.mean_loss();
     }

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,12 +82,10 @@ class trainer {
         evaluation_sets_(parts.data->evaluation_sets(config, mesh_.data_ranks())),
         guard_(config) {
     session_.reserve(plan_.for_pipeline_rank(pipeline_rank()).activations);
-    session_.stepper().reserve_scratch(session_.compute(),
-                                       plan_.for_pipeline_rank(pipeline_rank()).scratch);
+    session_.reserve_scratch(plan_.for_pipeline_rank(pipeline_rank()).scratch);
     check_schedule(config.scheduler, clock_);
     if (config.corruption_check.interval.count > 0)
-      checks_.emplace(config, *parts.data, mesh_, device, session_.stepper(),
-                      plan_.split.microbatch, session_.compute());
+      checks_.emplace(config, *parts.data, mesh_, session_, plan_.split.microbatch);
     if (config.callbacks.hf_checkpointer) exports_.emplace(config, parts.exports);
     if (config.callbacks.generate)
       samples_.emplace(config, mesh_.data_rank() == 0 ? parts.prompts : nullptr);
@@ -107,7 +104,7 @@ class trainer {
       notes.push_back(std::move(note));
     if (!config_.checkpoint.save_folder.empty() && batch_ < last) {
       auto const origin = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
-      saves_.emplace(session_.stepper(), comm_, host_, config_.checkpoint, hooks_, origin,
+      saves_.emplace(session_, comm_, host_, config_.checkpoint, hooks_, origin,
                      plan_.saves_in_background);
       for (auto const& note : saves_->notes()) notes.push_back(note);
     }
@@ -202,9 +199,9 @@ class trainer {
       std::vector streams{&session_.compute()};
       session_.stepper().for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
       return mpt::agree_on_kernels(streams, comm_, host_, file, [&] {
-        session_.stepper().initialise(config_.seed);
+        session_.initialise(config_.seed);
         static_cast<void>(run_step(0, 0.0));
-        session_.stepper().clear_states(session_.compute());
+        session_.clear_states();
       });
     } else {
       return false;
@@ -218,11 +215,10 @@ class trainer {
     if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
     found = agree_on_sound(comm_, host_, std::move(found));
     if (found.folder.empty()) {
-      if (!is_initialised) session_.stepper().initialise(config_.seed);
+      if (!is_initialised) session_.initialise(config_.seed);
       return notes;
     }
-    auto const state = load_run(session_.stepper(), session_.exchanges(), config_, found,
-                                batches_->set(), parts_.open_weights);
+    auto const state = load_run(session_, config_, found, batches_->set(), parts_.open_weights);
     summary_.begun_from = found.folder.string();
     if (!found.weights_only) {
       batch_ = state.batches;
@@ -237,8 +233,7 @@ class trainer {
   }
 
   using session_type = train::session<model<T, Comm>, Device, Comm, run_optimizer>;
-  using stepper_type = typename session_type::stepper_type;
-  using decoder_type = run_decoder<T, Device, Comm, stepper_type>;
+  using decoder_type = run_decoder<T, Device, Comm, session_type>;
 
   step_result train_next_batch() {
     control_.clear();
@@ -258,14 +253,10 @@ class trainer {
     batch_data_.assign(mesh_.local_rows(shared_batch(*batches_, batch, mesh_)));
     auto const [parts, first] = batch_data_.microbatches(
         plan_.split.microbatch, batches_->share().begin,
-        session_.stepper().least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
-    auto const position = guard_.position_after(batch);
-    if (is_checked)
-      return checks_->step(session_.compute(), session_.exchanges(), session_.memory(), parts,
-                           first, position, factor, control_);
-    return session_.stepper().step(session_.compute(), session_.exchanges(), session_.memory(),
-                                   std::span<microbatch const>(parts),
-                                   std::span<index const>(first), position, factor);
+        session_.least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
+    train::step_request<microbatch> const request{parts, first, guard_.position_after(batch),
+                                                  factor};
+    return is_checked ? checks_->step(request, control_) : session_.step(request);
   }
 
   /// Discards the last batch, which updated nothing: skips it or rolls back. Called on every rank.
@@ -278,8 +269,7 @@ class trainer {
       phases_.enter(&run_deadlines::load);
       auto const target =
           agree_on_sound(comm_, host_, guard_.rollback_checkpoint(last_checkpoint(), batch_));
-      auto const state = load_run(session_.stepper(), session_.exchanges(), config_, target,
-                                  batches_->set(), parts_.open_weights);
+      auto const state = load_run(session_, config_, target, batches_->set(), parts_.open_weights);
       guard_.roll_back(state);
       first = state.batches + 1;
       phases_.enter(&run_deadlines::step);
@@ -339,8 +329,7 @@ class trainer {
   /// Evaluates the model on the evaluation sets, then on the tasks.
   void evaluate() {
     for (std::size_t i = 0; i < evaluation_sets_.size(); ++i) {
-      auto const totals = evaluate_set(*evaluation_sets_[i], device_, mesh_, session_.stepper(),
-                                       session_.compute(), session_.exchanges(), session_.memory());
+      auto const totals = evaluate_set(*evaluation_sets_[i], session_, mesh_);
       auto const r = report_of(totals, config_.eval_loaders[i].label, batch_, clock_);
       if (i == 0) best_.record_evaluation(batch_, r.loss);
       if (i == 0) summary_.evaluation = r;
@@ -354,13 +343,7 @@ class trainer {
   }
 
   [[nodiscard]] typename decoder_type::run_resources decoder_resources() {
-    return {net_,
-            device_,
-            session_.stepper(),
-            mesh_,
-            session_.compute(),
-            session_.memory(),
-            stages().ranges()};
+    return {net_, session_, mesh_, stages().ranges()};
   }
 
   /// Saves after this batch if a save is due; at the end of the run, completes the save.
@@ -398,13 +381,13 @@ class trainer {
   session_type session_;
   std::unique_ptr<run_batches> batches_;
   device_sequences<Device> batch_data_;
-  std::optional<checked_batches<Device, Comm, stepper_type>> checks_;
+  std::optional<checked_batches<Device, Comm, session_type>> checks_;
   training_clock clock_;
   run_callbacks callbacks_;
   run_control control_;
   std::vector<std::unique_ptr<evaluation_set>> evaluation_sets_;
   std::optional<reporter> report_;
-  std::optional<run_saves<stepper_type>> saves_;
+  std::optional<run_saves<session_type>> saves_;
   std::optional<hf_checkpointer> exports_;
   std::optional<generate_callback> samples_;
   batch_guard guard_;
