@@ -159,6 +159,8 @@ session(M&, D&, process_groups<C>&, O, stepper_options) -> session<M, D, C, O>;
 template <class M, class D, class C, class O>
 session(M&, D&, process_groups<C>&, optimizer_groups<O>, stepper_options) -> session<M, D, C, O>;
 template <class M, class D, class C, class O>
+session(M&, D&, C&, optimizer_groups<O>, stepper_options) -> session<M, D, C, O>;
+template <class M, class D, class C, class O>
 session(M&, D&, C&, O, stepper_options) -> session<M, D, C, O>;
 
 }  // namespace parallel::train
