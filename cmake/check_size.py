@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = {".hpp", ".cpp", ".cu", ".cuh", ".inc"}
-LIMITS = {"product": (("include", "src", "apps"), 111956), "tests": (("tests",), 92932)}
+LIMITS = {"product": (("include", "src", "apps"), 112290), "tests": (("tests",), 92912)}
 
 
 def lines(folders):
