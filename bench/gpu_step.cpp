@@ -36,7 +36,7 @@
 #include <parallel/ops/meta.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/train/plan.hpp>
-#include <parallel/train/stepper.hpp>
+#include <parallel/train/session.hpp>
 
 #include "parts/gpu_arguments.hpp"
 #include "parts/gpu_checkpoint.hpp"
@@ -101,14 +101,12 @@ class gpu_training {
   explicit gpu_training(gpu_arguments const& args)
       : args_(args),
         device_(cuda_options(args)),
-        compute_(device_.compute_options()),
-        exchanges_(parallel::comm_options<parallel::single>(device_)),
         net_(config_of(args)),
-        step_(net_, device_, comm_, optimizer, options(args)),
-        memory_(device_.allocate<std::byte>(planned_passes().activations)),
+        session_(net_, device_, comm_, optimizer, options(args)),
         batch_(device_) {
     seed_ = static_cast<std::uint64_t>(args.number("seed"));
-    step_.initialise(seed_);
+    session_.initialise(seed_);
+    session_.reserve(planned_passes().activations);
   }
 
   /// The number of tokens of one global batch.
@@ -132,10 +130,11 @@ class gpu_training {
   /// Seconds of one step.
   double step(double learning_rate_factor) {
     double const begin = wall_seconds();
-    auto const result = step_.step(
-        compute_, exchanges_, memory_, std::span<mpt::microbatch const>(parts_),
-        std::span<index const>(first_),
-        {.seed = seed_, .step = static_cast<std::uint32_t>(step_count_)}, learning_rate_factor);
+    auto const result =
+        session_.step({parts_,
+                       first_,
+                       {.seed = seed_, .step = static_cast<std::uint32_t>(step_count_)},
+                       learning_rate_factor});
     double const seconds = wall_seconds() - begin;
     ++step_count_;
     loss_ = result.sums.mean_loss();
@@ -150,28 +149,30 @@ class gpu_training {
     auto const set_tuning = [](bool is_on) {
       return [is_on](parallel::cuda::stream& s) { parallel::cuda::tune_kernels(s, is_on); };
     };
-    set_tuning(true)(compute_);
-    step_.for_each_compute_stream(set_tuning(true));
+    set_tuning(true)(compute());
+    session_.stepper().for_each_compute_stream(set_tuning(true));
     static_cast<void>(step(0.0));
-    set_tuning(false)(compute_);
-    step_.for_each_compute_stream(set_tuning(false));
+    set_tuning(false)(compute());
+    session_.stepper().for_each_compute_stream(set_tuning(false));
   }
   /// Discards all steps so far. They had a learning rate of 0, so the weights are unchanged; the
   /// optimizer's states are cleared.
   void restart() {
-    step_.clear_states(compute_);
+    session_.clear_states();
     step_count_ = 0;
   }
 
   void resume(std::string const& folder) {
-    step_count_ = bench::load_training(step_, exchanges_, folder);
+    step_count_ = bench::load_training(session_.stepper(), session_.exchanges(), folder);
   }
-  void save(std::string const& folder) { bench::save_training(step_, folder, step_count_); }
-  [[nodiscard]] std::uint64_t checksum() { return bench::checksum_of_training(step_); }
+  void save(std::string const& folder) {
+    bench::save_training(session_.stepper(), folder, step_count_);
+  }
+  [[nodiscard]] std::uint64_t checksum() { return bench::checksum_of_training(session_.stepper()); }
   [[nodiscard]] index step_count() const { return step_count_; }
   [[nodiscard]] index vocabulary() const { return net_.config().vocab_size; }
   [[nodiscard]] double loss() const { return loss_; }
-  [[nodiscard]] bench::timed_stream& compute() { return compute_; }
+  [[nodiscard]] bench::timed_stream& compute() { return session_.compute(); }
 
   /// The results of steps that took `seconds`.
   [[nodiscard]] ordered_json report(std::vector<double> seconds) {
@@ -217,7 +218,7 @@ class gpu_training {
     auto const shape = mpt::sequences::shape_of(args_.number("microbatch"), args_.number("length"));
     std::vector<mpt::microbatch> const microbatches(
         static_cast<std::size_t>(args_.number("accumulation")), shape);
-    return step_.plan_passes(microbatches);
+    return session_.stepper().plan_passes(microbatches);
   }
 
   static parallel::cuda::stream_options cuda_options(gpu_arguments const& args) {
@@ -251,13 +252,10 @@ class gpu_training {
   std::uint64_t seed_ = 1;
   bench::timed_device device_;
   parallel::single comm_;
-  bench::timed_stream compute_;
-  parallel::comm_stream<bench::timed_device, parallel::single> exchanges_;
   mpt::model<T> net_;
-  parallel::train::stepper<mpt::model<T>, bench::timed_device, parallel::single,
+  parallel::train::session<mpt::model<T>, bench::timed_device, parallel::single,
                            parallel::decoupled_adamw>
-      step_;
-  parallel::arena memory_;
+      session_;
   mpt::device_sequences<bench::timed_device> batch_;
   std::vector<mpt::microbatch> parts_;
   std::vector<index> first_;

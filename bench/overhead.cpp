@@ -28,7 +28,7 @@
 #include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/tensor/head.hpp>
 #include <parallel/train/plan.hpp>
-#include <parallel/train/stepper.hpp>
+#include <parallel/train/session.hpp>
 
 #include <devices/cores.hpp>
 #include <devices/engine.hpp>
@@ -116,29 +116,24 @@ class layered_model {
   parallel::tensor::head<float, parallel::single> head_;
 };
 
-/// The training step that the library's stepper runs.
+/// The training step that the library's session makes.
 class library_step {
  public:
   library_step(arguments const& args, host::stream_options const& options, batch_view const& batch)
       : device_(options),
-        compute_(options),
-        exchanges_({.threads = 1, .cores = options.cores}),
         model_(args),
-        step_(model_, device_, comm_, {.learning_rate = learning_rate},
-              {.clip = {.kind = train::clipping_kind::norm, .threshold = 1.0}}),
-        memory_(device_.allocate<std::byte>(train::plan_microbatch(model_, batch).activations)),
+        session_(model_, device_, comm_, parallel::decoupled_adamw{.learning_rate = learning_rate},
+                 {.clip = {.kind = train::clipping_kind::norm, .threshold = 1.0}}, options,
+                 host::stream_options{.threads = 1, .cores = options.cores}),
         batch_(batch) {
-    step_.initialise(1);
+    session_.initialise(1);
   }
 
   /// Runs a step; returns the mean loss.
   double step() {
     index const first = 0;
-    auto const sums = step_
-                          .step(compute_, exchanges_, memory_, std::span(&batch_, 1),
-                                std::span(&first, 1), {.seed = 1, .step = step_count_++}, 1.0)
-                          .sums;
-    return sums.mean_loss();
+    return session_.step({{&batch_, 1}, {&first, 1}, {.seed = 1, .step = step_count_++}})
+        .sums.mean_loss();
   }
 
   /// All parameters, in the order of the model.
@@ -152,11 +147,9 @@ class library_step {
 
  private:
   host::device device_;
-  host::stream compute_, exchanges_;
   parallel::single comm_;
   layered_model model_;
-  train::stepper<layered_model, host::device, parallel::single, parallel::decoupled_adamw> step_;
-  parallel::arena memory_;
+  train::session<layered_model, host::device, parallel::single, parallel::decoupled_adamw> session_;
   batch_view batch_;
   std::uint32_t step_count_ = 0;
 };

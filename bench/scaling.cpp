@@ -21,7 +21,7 @@
 #include <parallel/ops/meta.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/train/plan.hpp>
-#include <parallel/train/stepper.hpp>
+#include <parallel/train/session.hpp>
 
 #include <cli/app.hpp>
 #include <devices/cores.hpp>
@@ -47,15 +47,10 @@ template <class T, class Device>
 class training {
  public:
   training(arguments const& args, any_communicator& comm, Device& device, index sequences)
-      : compute_(device.compute_options()),
-        exchanges_(comm_options<any_communicator>(device)),
-        net_(mpt::hub_form(mpt::named_size(args.size))),
-        step_(net_, device, comm, decoupled_adamw({.learning_rate = 6e-4}),
-              {.level = static_cast<zero::level>(args.zero_stage),
-               .clip = {.kind = train::clipping_kind::norm, .threshold = 1.0}}),
-        memory_(device.template allocate<std::byte>(
-            train::plan_microbatch(net_, mpt::sequences::shape_of(sequences, args.length))
-                .activations)),
+      : net_(mpt::hub_form(mpt::named_size(args.size))),
+        session_(net_, device, comm, decoupled_adamw({.learning_rate = 6e-4}),
+                 {.level = static_cast<zero::level>(args.zero_stage),
+                  .clip = {.kind = train::clipping_kind::norm, .threshold = 1.0}}),
         ids_(static_cast<std::size_t>(sequences * args.length)),
         first_(sequences * comm.rank()) {
     philox const random(static_cast<std::uint64_t>(comm.rank()), stream_id("scaling"));
@@ -64,23 +59,20 @@ class training {
                                           static_cast<std::uint32_t>(net_.config().vocab_size));
     index const tokens = std::ssize(ids_);
     batch_ = {{ids_.data(), {tokens}}, {ids_.data(), {tokens}}, sequences, args.length, tokens};
-    step_.initialise(1);
+    session_.initialise(1);
   }
 
   /// Runs one step and returns its seconds.
   double step() {
     double const begin = bench::read_clock(bench::clock_kind::wall);
-    static_cast<void>(step_.step(compute_, exchanges_, memory_, std::span(&batch_, 1),
-                                 std::span(&first_, 1), {.seed = 1, .step = step_count_++}, 1.0));
+    static_cast<void>(
+        session_.step({{&batch_, 1}, {&first_, 1}, {.seed = 1, .step = step_count_++}}));
     return bench::read_clock(bench::clock_kind::wall) - begin;
   }
 
  private:
-  typename Device::stream_type compute_;
-  comm_stream<Device, any_communicator> exchanges_;
   mpt::model<T> net_;
-  train::stepper<mpt::model<T>, Device, any_communicator, decoupled_adamw> step_;
-  arena memory_;
+  train::session<mpt::model<T>, Device, any_communicator, decoupled_adamw> session_;
   std::vector<std::int32_t> ids_;
   index first_;
   mpt::microbatch batch_;

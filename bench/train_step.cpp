@@ -25,7 +25,7 @@
 #include <parallel/ops/meta.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/train/plan.hpp>
-#include <parallel/train/stepper.hpp>
+#include <parallel/train/session.hpp>
 
 #include <cli/app.hpp>
 #include <devices/cores.hpp>
@@ -57,15 +57,10 @@ class timed_training {
   timed_training(arguments const& args, parallel::host::stream_options const& options)
       : clock_(args.clock),
         device_(options),
-        compute_(options),
-        exchanges_({.threads = 1, .cores = options.cores}),
         net_(config_of(args)),
-        step_(net_, device_, comm_, {.learning_rate = 6e-4},
-              {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0}}),
-        memory_(
-            device_.allocate<std::byte>(parallel::train::plan_microbatch(
-                                            net_, mpt::sequences::shape_of(args.batch, args.length))
-                                            .activations)),
+        session_(net_, device_, comm_, parallel::decoupled_adamw{.learning_rate = 6e-4},
+                 {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0}},
+                 options, parallel::host::stream_options{.threads = 1, .cores = options.cores}),
         ids_(static_cast<std::size_t>(args.batch * args.length)),
         labels_(ids_.size()) {
     parallel::philox const random(1, parallel::stream_id("train_step"));
@@ -75,15 +70,15 @@ class timed_training {
     std::rotate_copy(ids_.begin(), ids_.begin() + 1, ids_.end(), labels_.begin());
     index const count = std::ssize(ids_);
     batch_ = {{ids_.data(), {count}}, {labels_.data(), {count}}, args.batch, args.length, count};
-    step_.initialise(1);
+    session_.initialise(1);
   }
 
   /// Seconds of one step.
   double step() {
     double const begin = bench::read_clock(clock_);
     index const first = 0;
-    auto const result = step_.step(compute_, exchanges_, memory_, std::span(&batch_, 1),
-                                   std::span(&first, 1), {.seed = 1, .step = step_count_++}, 1.0);
+    auto const result =
+        session_.step({{&batch_, 1}, {&first, 1}, {.seed = 1, .step = step_count_++}});
     double const seconds = bench::read_clock(clock_) - begin;
     loss_ = result.sums.mean_loss();
     return seconds;
@@ -91,7 +86,7 @@ class timed_training {
 
   [[nodiscard]] double loss() const { return loss_; }
   [[nodiscard]] mpt::model_config const& config() const { return net_.config(); }
-  [[nodiscard]] bench::timed_stream& compute() { return compute_; }
+  [[nodiscard]] bench::timed_stream& compute() { return session_.compute(); }
 
  private:
   static mpt::model_config config_of(arguments const& args) {
@@ -104,12 +99,10 @@ class timed_training {
   bench::clock_kind clock_;
   bench::timed_device device_;
   parallel::single comm_;
-  bench::timed_stream compute_, exchanges_;
   mpt::model<T> net_;
-  parallel::train::stepper<mpt::model<T>, bench::timed_device, parallel::single,
+  parallel::train::session<mpt::model<T>, bench::timed_device, parallel::single,
                            parallel::decoupled_adamw>
-      step_;
-  parallel::arena memory_;
+      session_;
   std::vector<std::int32_t> ids_, labels_;
   mpt::microbatch batch_;
   std::uint32_t step_count_ = 0;

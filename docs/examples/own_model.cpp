@@ -131,7 +131,6 @@ double train_by_groups() {
   double loss = 0;
   parallel::threads::run(1, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
-    parallel::host::stream compute, exchanges;
     next_token_model model;
     // [guide: groups]
     parallel::train::optimizer_groups<momentum_descent> const groups(
@@ -140,9 +139,9 @@ double train_by_groups() {
           return parallel::segment_key{.trainable = name != "tokens",  // else frozen
                                        .group = name == "exit" ? 1 : 0};
         });
-    parallel::train::stepper step(model, device, comm, groups, {});
+    parallel::train::session session(model, device, comm, groups, {});
     // [guide: end]
-    step.initialise(42);
+    session.initialise(42);
     std::vector<std::int32_t> ids, labels;
     constexpr std::int32_t rows = 4 * length;  // whole sequences
     for (std::int32_t i = 0; i < rows; ++i) {
@@ -150,14 +149,10 @@ double train_by_groups() {
       labels.push_back((3 * i + 1) % vocabulary);
     }
     batch_view const batch{{ids.data(), {rows}}, {labels.data(), {rows}}};
-    auto const storage = device.allocate<std::byte>(step.plan_activations(std::span(&batch, 1)));
-    parallel::arena memory(storage);
     index const first = 0;
     for (std::uint32_t i = 0; i < 200; ++i) {
-      auto const sums = step.step(compute, exchanges, memory, std::span(&batch, 1),
-                                  std::span(&first, 1), {.seed = 42, .step = i}, 1.0)
-                            .sums;
-      loss = sums.mean_loss();
+      auto const result = session.step({{&batch, 1}, {&first, 1}, {.seed = 42, .step = i}});
+      loss = result.sums.mean_loss();
     }
   });
   return loss;

@@ -206,7 +206,7 @@ std::vector<double> train_in_own_loop() {
                                      {.level = parallel::zero::level::parameters});
     rank_data const data(0, comm.rank(), comm.size());
     // [guide: own_loop]
-    session.stepper().initialise(42);
+    session.initialise(42);
     for (index batch = 0; batch < batches; ++batch) {
       parallel::position const current{.seed = 42, .step = static_cast<std::uint32_t>(batch)};
       auto const result =

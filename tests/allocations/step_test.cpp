@@ -58,8 +58,8 @@ bench::allocations of_a_step(mpt::model_config const& config, index length) {
   index const first = 0;
   for (std::uint32_t number = 0; number < 10; ++number) {
     static_cast<void>(bench::take_allocations());
-    auto const result = step.step(compute, exchanges, memory, std::span(&batch, 1),
-                                  std::span(&first, 1), {.seed = 1, .step = number}, 1.0);
+    auto const result = step.step(compute, exchanges, memory,
+                                  {{&batch, 1}, {&first, 1}, {.seed = 1, .step = number}, 1.0});
     auto const asked = bench::take_allocations();
     REQUIRE(result.sums.tokens == count);
     if (number >= 2 && asked.calls < smallest.calls) smallest = asked;

@@ -30,8 +30,8 @@ using parallel::cuda::stream;
 using parallel::nccl::communicator;
 using any_communicator = parallel::basic_any_communicator<stream>;
 using rank_type = test::ring_rank<parallel::cuda::device, any_communicator>;
-using stepper_type = std::remove_reference_t<decltype(std::declval<rank_type&>().stepper())>;
-using check_type = parallel::train::corruption_check<stepper_type>;
+using session_type = std::remove_reference_t<decltype(std::declval<rank_type&>().session())>;
+using check_type = parallel::train::corruption_check<session_type>;
 using parallel::conformance::message_of;
 
 /// Calls program(rank) for all ranks of a layout, on lazy GPUs.
@@ -120,8 +120,8 @@ TEST_CASE("stepper over NCCL: share_filled and the corruption check notice a fai
       {.ranks = 2}, [](rank_type& one) { one.stepper().share_filled(one.exchanges(), true); });
   CHECK(shared.find("cudaEventSynchronize") != std::string::npos);
   auto const found = failure_message({.ranks = 2}, [](rank_type& one) {
-    check_type check(one.stepper());
-    static_cast<void>(check.describe(one.exchanges(), {}));
+    check_type check(one.session());
+    static_cast<void>(check.describe({}));
   });
   CHECK(found.find("cudaEventSynchronize") != std::string::npos);
 }
@@ -147,14 +147,12 @@ TEST_CASE("corruption check over NCCL: it compares computed gradients and exchan
   test::layout const layout{.ranks = 2};
   std::vector<std::string> messages(2);
   on_lazy_gpus(layout, [&](rank_type& one) {
-    check_type check(one.stepper());
+    check_type check(one.session());
     work_of_ranks work{one, layout};
     auto const own_data = work.data_of(one.rank());
-    parallel::arena memory(
-        one.device().allocate<std::byte>(one.stepper().plan_activations(own_data.batches())));
-    auto const result = check.step(one.compute(), one.exchanges(), memory, own_data.batches(),
-                                   own_data.first_sequences(), {.seed = 42, .step = 0}, 1.0,
-                                   [&](int data_rank) { return work(data_rank); });
+    auto const result =
+        check.step({own_data.batches(), own_data.first_sequences(), {.seed = 42, .step = 0}},
+                   [&](int data_rank) { return work(data_rank); });
     CHECK(result.faults.empty());
     CHECK(result.step.updated());
 
@@ -162,9 +160,9 @@ TEST_CASE("corruption check over NCCL: it compares computed gradients and exchan
       auto const& values = one.stepper().units().front().memory.segments().front().values;
       parallel::write_from_host(one.device(), values.span().first(1), [](auto x) { x[0] = 99; });
     }
-    auto const faults = check.compare_copies(one.compute(), one.exchanges());
+    auto const faults = check.compare_copies();
     CHECK(!faults.empty());
-    messages[static_cast<std::size_t>(one.rank())] = check.describe(one.exchanges(), faults);
+    messages[static_cast<std::size_t>(one.rank())] = check.describe(faults);
   });
   for (auto const& one : messages) CHECK(one.find(parallel::machine_name()) != std::string::npos);
   CHECK(fake_cuda::history().failures.empty());

@@ -153,9 +153,9 @@ template <class T = double, class Make, class Launch>
     parallel::train::step_result<double> result;
     for (int step = 0; step < layout.steps; ++step) {
       layout.before_step();
-      stepper.begin_step(compute, reductions, memory, std::span(std::as_const(batches)),
-                         std::span(std::as_const(first)),
-                         {.seed = 42, .step = static_cast<std::uint32_t>(3 + step)}, 1.0);
+      stepper.begin_step(
+          compute, reductions, memory,
+          {batches, first, {.seed = 42, .step = static_cast<std::uint32_t>(3 + step)}, 1.0});
       layout.after_begin();
       result = stepper.finish_step(compute, reductions);
     }

@@ -61,10 +61,11 @@ class training {
         views.push_back(batch_.view({m * sequences, (m + 1) * sequences}));
         first.push_back(m * sequences);
       }
-      (void)step_.step(compute_, exchanges_, memory_, std::span(std::as_const(views)),
-                       std::span(std::as_const(first)),
-                       {.seed = 5, .step = static_cast<std::uint32_t>(done_steps_)},
-                       learning_rate_factor);
+      (void)step_.step(compute_, exchanges_, memory_,
+                       {views,
+                        first,
+                        {.seed = 5, .step = static_cast<std::uint32_t>(done_steps_)},
+                        learning_rate_factor});
     }
   }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -24,45 +23,40 @@
 
 namespace mpt {
 
-template <class Device, class Comm, class Stepper>
+template <class Device, class Comm, class Session>
 class checked_batches {
  public:
-  using check_type = train::corruption_check<Stepper>;
+  using check_type = train::corruption_check<Session>;
   using result_type = decltype(typename check_type::result_type{}.step);
-  using stream = typename Stepper::stream;
-  using exchange_stream = typename Stepper::exchange_stream;
 
   /// All arguments must outlive the object; `microbatch`: sequences per microbatch.
   /// Collective: throws on all ranks if they compute in different ways, so that their bits would
   /// differ without a fault.
   checked_batches(train_config const& config, run_data const& data, run_mesh<Device, Comm>& mesh,
-                  Device const& device, Stepper& step, index microbatch, stream& compute)
+                  Session& session, index microbatch)
       : config_(config),
         data_(data),
         mesh_(mesh),
         microbatch_(microbatch),
-        check_(step),
-        read_(device) {
-    require_same_capabilities(compute);
+        check_(session),
+        read_(session.device()) {
+    require_same_capabilities(session.compute());
   }
 
   [[nodiscard]] bool due(std::int64_t batch, training_clock const& clock) const {
     return is_due(config_.corruption_check.interval, batch, clock);
   }
 
-  /// Trains batch `position.step`, of which this rank has `parts`, as stepper::step does. After a
+  /// Trains batch `request.position.step` as session::step does. After a
   /// transient fault the batch is computed again, and `control` says so. Throws `corrupted` on all
   /// ranks if a fault is permanent, recurs every time, or if the run is to stop at any fault.
-  result_type step(stream& compute, exchange_stream& exchanges, arena& memory,
-                   std::span<microbatch const> parts, std::span<index const> first,
-                   parallel::position position, double factor, run_control const& control) {
+  result_type step(train::step_request<microbatch> const& request, run_control const& control) {
     constexpr int max_attempts = 3;
+    std::int64_t const batch = request.position.step;
     for (int attempt = 1;; ++attempt) {
-      auto result = check_.step(compute, exchanges, memory, parts, first, position, factor,
-                                [&](int rank) { return work_of_rank(rank, position.step); });
+      auto result = check_.step(request, [&](int rank) { return work_of_rank(rank, batch); });
       if (result.faults.empty()) return std::move(result.step);
-      auto const text = parallel::concat("batch ", std::int64_t{position.step} + 1, ": ",
-                                         check_.describe(exchanges, result.faults));
+      auto const text = parallel::concat("batch ", batch + 1, ": ", check_.describe(result.faults));
       bool const repeats = config_.corruption_check.on_transient == transient_policy::repeat;
       if (!result.may_repeat() || !repeats || attempt == max_attempts)
         parallel::fail<parallel::corrupted>(
@@ -81,7 +75,7 @@ class checked_batches {
     return {microbatches.first.front(), microbatches.second.front()};
   }
 
-  void require_same_capabilities(stream& compute) {
+  void require_same_capabilities(typename Session::stream& compute) {
     std::string capabilities;
     if constexpr (requires { compute.threads(); })
       capabilities = parallel::concat(

@@ -3,41 +3,23 @@
 // the number of finished batches.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <mpt/callbacks/hf_checkpointer.hpp>
-#include <mpt/callbacks/run_callbacks.hpp>
-#include <mpt/config/train.hpp>
-#include <mpt/model/device_sequences.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/batch_guard.hpp>
-#include <mpt/train/checked_batches.hpp>
-#include <mpt/train/checkpoint/best_evaluation.hpp>
+#include <mpt/train/batch_trainer.hpp>
+#include <mpt/train/checkpoint/model_saves.hpp>
 #include <mpt/train/checkpoint/run_checkpoint.hpp>
-#include <mpt/train/checkpoint/run_saves.hpp>
-#include <mpt/train/data/run_data.hpp>
-#include <mpt/train/evaluation/evaluate_set.hpp>
-#include <mpt/train/evaluation/run_decoder.hpp>
+#include <mpt/train/evaluation/model_evaluations.hpp>
 #include <mpt/train/report/profile.hpp>
-#include <mpt/train/report/reporter.hpp>
-#include <mpt/train/report/run_pace.hpp>
-#include <mpt/train/report/run_summary.hpp>
-#include <mpt/train/report/slow_rank.hpp>
+#include <mpt/train/report/run_reports.hpp>
 #include <mpt/train/run_phases.hpp>
 #include <mpt/train/run_training.hpp>
-#include <mpt/train/setup/decoder_rooms.hpp>
 #include <mpt/train/setup/kernel_autotune.hpp>
-#include <mpt/train/setup/matmul_rate.hpp>
 #include <mpt/train/setup/parameter_groups.hpp>
 #include <mpt/train/setup/plain_attention_note.hpp>
 #include <mpt/train/setup/run_mesh.hpp>
@@ -52,159 +34,160 @@
 
 namespace mpt {
 
-/// Trains elements T over a Comm on a Device, whose operations must be declared before.
+/// Trains elements T over a Comm on a Device, whose operations must be declared before. It drives
+/// train::train_batches: each part of the run is told of the loop's events and has its own state.
 template <class T, class Device, class Comm>
 class trainer {
  public:
   /// Collective: all ranks make one at the same time. See run_training.
   trainer(train_config const& config, any_communicator& control, Comm& exchanges, Device& device,
           run_plan plan, run_parts const& parts, run_hooks hooks)
-      : config_(config),
-        comm_(control),
-        device_(device),
-        plan_(std::move(plan)),
+      : plan_(std::move(plan)),
         parts_(parts),
         hooks_(std::move(hooks)),
         phases_(config.deadlines, hooks_.deadline),
         mesh_(config, control, exchanges, device),
-        host_(mesh_.control_stream()),
-        profiles_(config.profile && control.rank() == 0),
         net_(config.model, mesh_.groups_of_model(), plan_.recompute),
+        profiler_(config.profile && control.rank() == 0 ? std::make_unique<run_profiler>()
+                                                        : nullptr),
         session_(net_, device, mesh_.ranks(), groups_of(config, net_),
                  stepper_options_of(config, plan_),
-                 with_trace(device.compute_options(), profiles_ ? &profiler_.compute() : nullptr),
+                 with_trace(device.compute_options(), profiler_ ? &profiler_->compute() : nullptr),
                  with_trace(parallel::comm_options<Comm>(device),
-                            profiles_ ? &profiler_.exchanges() : nullptr)),
-        batches_(parts.data->batches(config, mesh_.data_rank(), mesh_.data_ranks())),
-        batch_data_(device),
-        clock_(clock_of(config, batches_->batches_per_epoch())),
-        callbacks_(make_callbacks(config, clock_)),
-        control_([this](std::string const& text) { say(text); }),
-        evaluation_sets_(parts.data->evaluation_sets(config, mesh_.data_ranks())),
-        guard_(config) {
+                            profiler_ ? &profiler_->exchanges() : nullptr)),
+        run_(config, control, mesh_.control_stream(),
+             parts.data->batches(config, mesh_.data_rank(), mesh_.data_ranks()),
+             [this](std::string const& text) { reports_.say(text); }),
+        reports_(run_, device, plan_, hooks_.exchange_seconds, pipeline_rank()),
+        batches_(run_, mesh_, session_, plan_.split),
+        evaluations_(run_, parts_, mesh_, net_, session_),
+        saves_(run_, session_, parts_) {
     session_.reserve(plan_.for_pipeline_rank(pipeline_rank()).activations);
-    session_.stepper().reserve_scratch(session_.compute(),
-                                       plan_.for_pipeline_rank(pipeline_rank()).scratch);
-    check_schedule(config.scheduler, clock_);
-    if (config.corruption_check.interval.count > 0)
-      checks_.emplace(config, *parts.data, mesh_, device, session_.stepper(),
-                      plan_.split.microbatch, session_.compute());
-    if (config.callbacks.hf_checkpointer) exports_.emplace(config, parts.exports);
-    if (config.callbacks.generate)
-      samples_.emplace(config, mesh_.data_rank() == 0 ? parts.prompts : nullptr);
+    session_.reserve_scratch(plan_.for_pipeline_rank(pipeline_rank()).scratch);
+    check_schedule(config.scheduler, run_.clock);
+    batches_.check_ranks(*parts.data);
   }
 
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
   run_summary run() {
-    peak_.emplace(watch_peak<T>(device_, session_.compute(), config_.callbacks.gpu_flops_available,
-                                comm_, host_));
+    auto const& config = run_.config;
+    reports_.template watch_devices<T>(session_.compute());
     phases_.enter(&run_deadlines::first_step);
     bool const is_initialised = agree_on_kernels();
     phases_.enter(&run_deadlines::load);
     auto notes = start(is_initialised);
-    auto const last = total_batches(clock_);
-    for (auto& note : unfinished_parts_in_epochs(config_.scheduler, clock_))
-      notes.push_back(std::move(note));
-    if (!config_.checkpoint.save_folder.empty() && batch_ < last) {
-      auto const origin = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
-      saves_.emplace(session_.stepper(), comm_, host_, config_.checkpoint, hooks_, origin,
-                     plan_.saves_in_background);
-      for (auto const& note : saves_->notes()) notes.push_back(note);
-    }
-    if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), batch_ + 1, parts_.open_trackers);
-    for (auto const& note : notes) say(note);
-    if (bool const is_over = batch_ >= last || control_.is_stopped(); exports_ && batch_ > 0)
-      say(exports_->resume(session_.stepper(), comm_, host_, batch_, clock_, is_over));
+    auto const last = total_batches(run_.clock);
+    auto const add = [&](std::vector<std::string> const& more) {
+      notes.insert(notes.end(), more.begin(), more.end());
+    };
+    add(unfinished_parts_in_epochs(config.scheduler, run_.clock));
+    if (run_.batch < last) add(saves_.open(hooks_, plan_.saves_in_background));
+    reports_.open(parts_.open_trackers);
+    for (auto const& note : notes) reports_.say(note);
+    saves_.resume(run_.batch >= last || run_.control.is_stopped());
     phases_.enter(&run_deadlines::first_step);
-    if (config_.evaluation.eval_first && batch_ == 0) pace_.evaluate([this] { evaluate(); });
-    pace_.begin(*batches_, batch_, config_.train_loader.finetuning.has_value(), clock_);
-    train::train_batches(*this, batch_, last);
-    pace_.end();
+    if (config.evaluation.eval_first && run_.batch == 0) evaluate();
+    reports_.pace().begin(*run_.data, run_.batch, config.train_loader.finetuning.has_value(),
+                          run_.clock);
+    train::train_batches(*this, run_.batch, last);
+    reports_.pace().end();
     profile(true);
-    last_checkpoint();
-    peak_->finish(pace_.mean_padded_tokens_per_second() * utilisation_.flops_per_token, comm_,
-                  host_);
-    summary_.device_memory_by_rank = values_by_rank(peak_device_bytes(device_), comm_, host_);
-    summary_.device_memory_bytes = std::ranges::max(summary_.device_memory_by_rank);
-    if (report_) report_->memory(summary_.device_memory_by_rank, batch_);
-    summary_.batches = batch_;
-    pace_.summarize(summary_, utilisation_, *peak_, config_.global_train_batch_size);
-    if (report_ && summary_.stop_asked) report_->hurry();
-    if (report_) report_->finish();  // last, as no rank waits for rank 0 while a tracker is slow
-    return summary_;
+    saves_.last_checkpoint();
+    reports_.finish();
+    return run_.summary;
   }
 
   using step_result = train::step_result<double>;
 
   /// What follows are the calls of train::train_batches, for run() alone.
   step_result train_batch(index) {
-    auto const result = slow_.time_batch([this] { return train_next_batch(); });
-    auto const ranks = slow_.look(comm_, host_, peak_device_bytes(device_));
-    say(ranks.note);
-    if (report_) report_->memory(ranks.device_bytes, batch_);
-    if (pace_.batches() == 1) say(plain_attention_note(session_.compute()));
-    pause_begin_ = std::chrono::steady_clock::now();
+    auto& pace = reports_.pace();
+    auto const result = reports_.time_batch([&] {
+      auto out = batches_.train_next(hooks_.stop_asked && hooks_.stop_asked());
+      pace.record_batch(*run_.data, out.sums.tokens,
+                        run_.batch % run_.clock.batches_per_epoch == 0);
+      ++run_.batch;
+      return out;
+    });
+    if (pace.batches() == 1) reports_.say(plain_attention_note(session_.compute()));
+    reports_.begin_pause();
     phases_.enter(&run_deadlines::save);
-    if (saves_) saves_->advance();
+    saves_.advance();
     phases_.enter(&run_deadlines::step);
     return result;
   }
-  void after_update(index, step_result const& result) { report_batch(result); }
-  void after_refusal(index, step_result const& result) { discard_batch(result); }
+  void after_update(index, step_result const& result) {
+    auto const r = result_of(result, run_.batch, run_.clock);
+    run_.summary.loss = r.loss;
+    saves_.completing([&] { run_.callbacks.batch_end(run_.control, r); });
+    batches_.guard().record_update(r);
+    evaluations_.write_samples();
+    reports_.after_update(r, saves_.held_up_seconds());
+  }
+  /// Discards the batch, which updated nothing: skips it or rolls back.
+  void after_refusal(index batches, step_result const& result) {
+    auto first = run_.batch;
+    auto& guard = batches_.guard();
+    auto const r = result_of(result, batches, run_.clock);
+    if (saves_.completing([&] { return guard.must_roll_back(result.outcome, r); })) {
+      phases_.enter(&run_deadlines::save);
+      saves_.complete();
+      phases_.enter(&run_deadlines::load);
+      auto const state = load(agree_on_sound(
+          run_.comm, run_.host, guard.rollback_checkpoint(saves_.last_checkpoint(), batches)));
+      guard.roll_back(state);
+      first = state.batches + 1;
+      phases_.enter(&run_deadlines::step);
+    }
+    reports_.say(saves_.completing([&] { return guard.skip(first, run_.batch); }));
+  }
   void stop(index batches) {
-    summary_.stop_asked = true;
-    control_.stop(concat("batch ", batches, ": asked to stop"));
+    run_.summary.stop_asked = true;
+    run_.control.stop(concat("batch ", batches, ": asked to stop"));
   }
-  [[nodiscard]] bool is_stopped() const { return control_.is_stopped(); }
+  [[nodiscard]] bool is_stopped() const { return run_.control.is_stopped(); }
   void evaluate_if_due(index batches) {
-    if (is_due(config_.evaluation.eval_interval, batches, clock_))
-      pace_.evaluate([this] { evaluate(); });
+    if (is_due(run_.config.evaluation.eval_interval, batches, run_.clock)) evaluate();
   }
-  void save_if_due(index batches) {
+  void save_if_due(index) {
     phases_.enter(&run_deadlines::save);
-    if (saves_) save();
-    if (exports_)
-      say(exports_->save_if_due(session_.stepper(), comm_, host_, batches, clock_,
-                                control_.is_stopped()));
+    saves_.save_if_due(batches_.guard(), reports_.pace().tokens_of_run());
     phases_.enter(&run_deadlines::step);
     profile();
-    peak_->update(pace_.batches(), pace_.training_seconds(), flops_per_second(), comm_, host_);
-    pace_.skip_since(pause_begin_);
+    reports_.end_pause();
   }
 
  private:
   [[nodiscard]] int pipeline_rank() { return mesh_.ranks().pipeline.rank(); }
-  [[nodiscard]] auto stages() { return stages_of(config_, pipeline_rank()); }
 
-  [[nodiscard]] double flops_per_second() const {  // rate of the last batches
-    return pace_.window().padded_tokens_per_second() * utilisation_.flops_per_token;
+  void evaluate() {
+    reports_.pace().evaluate([this] { evaluations_.evaluate(reports_.report(), saves_.best()); });
   }
 
   /// Starts and ends the profile between batches; `is_last`: after the last batch.
   void profile(bool is_last = false) {
-    if (!profiles_) return;
-    auto const batches = pace_.batches();
-    auto const file = std::filesystem::path(config_.checkpoint.save_folder) / "profile.json";
-    auto const counts = [&] { return operations_of_batch(net_, config_, plan_.split, stages()); };
-    say(is_last ? profiler_.finish(batches, file, counts)
-                : profiler_.advance(batches, file, counts));
-  }
-
-  void say(std::string const& text) {
-    if (report_ && !text.empty()) report_->note(text, batch_);
+    if (!profiler_) return;
+    auto const& config = run_.config;
+    auto const file = std::filesystem::path(config.checkpoint.save_folder) / "profile.json";
+    auto const counts = [&] {
+      return operations_of_batch(net_, config, plan_.split, stages_of(config, pipeline_rank()));
+    };
+    auto const batches = reports_.pace().batches();
+    reports_.say(is_last ? profiler_->finish(batches, file, counts)
+                         : profiler_->advance(batches, file, counts));
   }
 
   /// Tunes kernels by a step without lasting effect. Returns whether it initialised parameters.
   [[nodiscard]] bool agree_on_kernels() {
     if constexpr (has_tuned_kernels<typename Device::stream_type>) {
-      std::filesystem::path file = config_.checkpoint.save_folder;
+      std::filesystem::path file = run_.config.checkpoint.save_folder;
       if (!file.empty()) file /= "kernels.txt";
       std::vector streams{&session_.compute()};
       session_.stepper().for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
-      return mpt::agree_on_kernels(streams, comm_, host_, file, [&] {
-        session_.stepper().initialise(config_.seed);
-        static_cast<void>(run_step(0, 0.0));
-        session_.stepper().clear_states(session_.compute());
+      return mpt::agree_on_kernels(streams, run_.comm, run_.host, file, [&] {
+        session_.initialise(run_.config.seed);
+        static_cast<void>(batches_.step(0, 0.0));
+        session_.clear_states();
       });
     } else {
       return false;
@@ -213,210 +196,48 @@ class trainer {
 
   /// Sets initial values, or loads the checkpoint that rank 0 chooses. Returns notes for the user.
   std::vector<std::string> start(bool is_initialised) {
-    std::vector notes{promote_local_checkpoint(comm_, host_, config_.checkpoint, hooks_)};
+    auto const& config = run_.config;
+    std::vector notes{promote_local_checkpoint(run_.comm, run_.host, config.checkpoint, hooks_)};
     found_checkpoint found;
-    if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
-    found = agree_on_sound(comm_, host_, std::move(found));
+    if (run_.comm.rank() == 0) found = checkpoint_to_load(config).value_or(found_checkpoint{});
+    found = agree_on_sound(run_.comm, run_.host, std::move(found));
     if (found.folder.empty()) {
-      if (!is_initialised) session_.stepper().initialise(config_.seed);
+      if (!is_initialised) session_.initialise(config.seed);
       return notes;
     }
-    auto const state = load_run(session_.stepper(), session_.exchanges(), config_, found,
-                                batches_->set(), parts_.open_weights);
-    summary_.begun_from = found.folder.string();
+    auto const state = load(found);
+    auto& summary = run_.summary;
+    summary.begun_from = found.folder.string();
     if (!found.weights_only) {
-      batch_ = state.batches;
-      pace_.resume_at(state.tokens);
-      best_.restore(state.best_loss);
-      guard_.restore(state);
-      callbacks_.restore(control_, state.callbacks);
-      summary_.checkpoint = summary_.begun_from;
+      run_.batch = state.batches;
+      reports_.pace().resume_at(state.tokens);
+      saves_.best().restore(state.best_loss);
+      batches_.guard().restore(state);
+      run_.callbacks.restore(run_.control, state.callbacks);
+      summary.checkpoint = summary.begun_from;
     }
-    add_notes(notes, found, config_, batch_, control_.is_stopped());
+    add_notes(notes, found, config, run_.batch, is_stopped());
     return notes;
+  }
+  [[nodiscard]] run_state load(found_checkpoint const& found) {
+    return load_run(session_, run_.config, found, run_.data->set(), parts_.open_weights);
   }
 
   using session_type = train::session<model<T, Comm>, Device, Comm, run_optimizer>;
-  using stepper_type = typename session_type::stepper_type;
-  using decoder_type = run_decoder<T, Device, Comm, stepper_type>;
 
-  step_result train_next_batch() {
-    control_.clear();
-    callbacks_.batch_begin(control_, batch_ + 1);
-    session_.stepper().measure_tensors(control_.is_measuring());
-    session_.stepper().ask_to_stop(hooks_.stop_asked && hooks_.stop_asked());
-    session_.stepper().limit(guard_.limits());
-    factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
-    auto result = run_step(batch_, factor_, checks_ && checks_->due(batch_ + 1, clock_));
-    pace_.record_batch(*batches_, result.sums.tokens, batch_ % clock_.batches_per_epoch == 0);
-    ++batch_;
-    return result;
-  }
-
-  /// One update with the data of a batch; `is_checked`: ranks check each other's work.
-  step_result run_step(std::int64_t batch, double factor, bool is_checked = false) {
-    batch_data_.assign(mesh_.local_rows(shared_batch(*batches_, batch, mesh_)));
-    auto const [parts, first] = batch_data_.microbatches(
-        plan_.split.microbatch, batches_->share().begin,
-        session_.stepper().least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
-    auto const position = guard_.position_after(batch);
-    if (is_checked)
-      return checks_->step(session_.compute(), session_.exchanges(), session_.memory(), parts,
-                           first, position, factor, control_);
-    return session_.stepper().step(session_.compute(), session_.exchanges(), session_.memory(),
-                                   std::span<microbatch const>(parts),
-                                   std::span<index const>(first), position, factor);
-  }
-
-  /// Discards the last batch, which updated nothing: skips it or rolls back. Called on every rank.
-  void discard_batch(step_result const& result) {
-    auto first = batch_;
-    auto const r = result_of(result, batch_, clock_);
-    if (completing_saves([&] { return guard_.must_roll_back(result.outcome, r); })) {
-      phases_.enter(&run_deadlines::save);
-      if (saves_) saves_->complete();
-      phases_.enter(&run_deadlines::load);
-      auto const target =
-          agree_on_sound(comm_, host_, guard_.rollback_checkpoint(last_checkpoint(), batch_));
-      auto const state = load_run(session_.stepper(), session_.exchanges(), config_, target,
-                                  batches_->set(), parts_.open_weights);
-      guard_.roll_back(state);
-      first = state.batches + 1;
-      phases_.enter(&run_deadlines::step);
-    }
-    say(completing_saves([&] { return guard_.skip(first, batch_); }));
-  }
-
-  /// Returns call(); if it throws, which it does on every rank, completes the current save first.
-  decltype(auto) completing_saves(auto const& call) {
-    try {
-      return call();
-    } catch (parallel::error const&) {
-      if (saves_) saves_->complete();
-      throw;
-    }
-  }
-
-  /// The folder of the last checkpoint that was written or loaded; "" where there is none.
-  std::string const& last_checkpoint() {
-    if (saves_) saves_->summarize(summary_);
-    return summary_.checkpoint;
-  }
-
-  /// Reports the batch just trained to callbacks and to the user.
-  void report_batch(step_result const& result) {
-    auto const r = result_of(result, batch_, clock_);
-    summary_.loss = r.loss;
-    completing_saves([&] { callbacks_.batch_end(control_, r); });
-    guard_.record_update(r);
-    if (samples_ && samples_->is_due(batch_, clock_)) {
-      decoder_type text_decoder(decoder_resources(), samples_->room());
-      samples_->write(text_decoder.texts(), control_, batch_);
-      text_decoder.finish();
-    }
-    if (!report_) return;
-    say(peak_->observe(flops_per_second()));
-    utilisation_.peak_flops = peak_->flops();
-    batch_record record{.batch = batch_,
-                        .total_batches = total_batches(clock_),
-                        .epoch = (batch_ - 1) / clock_.batches_per_epoch,
-                        .tokens = pace_.tokens_of_run(),
-                        .epoch_tokens = pace_.tokens_of_epoch(),
-                        .loss = r.loss,
-                        .accuracy = r.accuracy,
-                        .gradient_norm = r.gradient_norm,
-                        .learning_rates = learning_rates(config_.optimizer, factor_),
-                        .peak = utilisation_,
-                        .microbatch = plan_.split.microbatch,
-                        .saving_seconds = saves_ ? saves_->held_up_seconds() : 0.0,
-                        .memory_bytes = parallel::host_reaches<Device> ? peak_memory_bytes()
-                                                                       : peak_device_bytes(device_),
-                        .device = readings_of(device_)};
-    record.add_pace(pace_);
-    report_->batch(record, clock_, control_);
-  }
-
-  /// Evaluates the model on the evaluation sets, then on the tasks.
-  void evaluate() {
-    for (std::size_t i = 0; i < evaluation_sets_.size(); ++i) {
-      auto const totals = evaluate_set(*evaluation_sets_[i], device_, mesh_, session_.stepper(),
-                                       session_.compute(), session_.exchanges(), session_.memory());
-      auto const r = report_of(totals, config_.eval_loaders[i].label, batch_, clock_);
-      if (i == 0) best_.record_evaluation(batch_, r.loss);
-      if (i == 0) summary_.evaluation = r;
-      if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, totals.tokens);
-      callbacks_.evaluation_end(control_, r);
-    }
-    if (config_.icl.tasks.empty()) return;
-    decoder_type text_decoder(decoder_resources(), room_of(config_.icl.tasks));
-    summary_.tasks = parts_.tasks->evaluate(text_decoder.texts(), text_decoder.sharing(), batch_);
-    if (report_) report_->tasks(summary_.tasks, batch_);
-  }
-
-  [[nodiscard]] typename decoder_type::run_resources decoder_resources() {
-    return {net_,
-            device_,
-            session_.stepper(),
-            mesh_,
-            session_.compute(),
-            session_.memory(),
-            stages().ranges()};
-  }
-
-  /// Saves after this batch if a save is due; at the end of the run, completes the save.
-  void save() {
-    bool const shared =
-        is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.is_stopped();
-    if (shared || saves_->local_due(batch_, clock_)) {
-      bool const best = shared && best_.claim_best(batch_);
-      run_state state{.batches = batch_,
-                      .epoch = batch_ / clock_.batches_per_epoch,
-                      .batch_in_epoch = batch_ % clock_.batches_per_epoch,
-                      .data = batches_->set(),
-                      .tokens = pace_.tokens_of_run(),
-                      .callbacks = callbacks_.state(),
-                      .best_loss = best_.loss(),
-                      .is_best = best};
-      guard_.save(state);
-      saves_->save(saved_state(config_, state, parts_.adapter_base), shared);
-    }
-    if (batch_ == total_batches(clock_) || control_.is_stopped()) saves_->complete();
-  }
-
-  train_config const& config_;
-  any_communicator& comm_;
-  Device& device_;
   run_plan plan_;
   run_parts parts_;
   run_hooks hooks_;
   run_phases phases_;
   run_mesh<Device, Comm> mesh_;
-  host::stream& host_;  // stream of the exchanges over comm_
-  run_profiler profiler_;
-  bool profiles_;
   model<T, Comm> net_;
+  std::unique_ptr<run_profiler> profiler_;  // null: the run is not profiled
   session_type session_;
-  std::unique_ptr<run_batches> batches_;
-  device_sequences<Device> batch_data_;
-  std::optional<checked_batches<Device, Comm, stepper_type>> checks_;
-  training_clock clock_;
-  run_callbacks callbacks_;
-  run_control control_;
-  std::vector<std::unique_ptr<evaluation_set>> evaluation_sets_;
-  std::optional<reporter> report_;
-  std::optional<run_saves<stepper_type>> saves_;
-  std::optional<hf_checkpointer> exports_;
-  std::optional<generate_callback> samples_;
-  batch_guard guard_;
-  slow_rank_watch slow_{hooks_.exchange_seconds, pipeline_rank()};
-  run_pace pace_{config_.callbacks};
-  std::optional<watched_peak> peak_;
-  utilisation utilisation_{utilisation_of(config_, plan_, 0)};
-  best_evaluation best_;                               // by the loss on the first set
-  std::int64_t batch_ = 0;                             // finished batches
-  std::chrono::steady_clock::time_point pause_begin_;  // the end of the batch's training
-  double factor_ = 1;                                  // of the learning rates, in the last batch
-  run_summary summary_;
+  run_context run_;
+  run_reports<Device> reports_;
+  batch_trainer<Device, Comm, session_type> batches_;
+  model_evaluations<T, Device, Comm, session_type> evaluations_;
+  model_saves<session_type> saves_;
 };
 
 template <class T, class Device, parallel::communicator Comm>

@@ -1,7 +1,7 @@
 // session: what one rank trains with: a stepper, its two streams and the memory of its activations.
 //
 //   train::session session(model, device, groups, decoupled_adamw{.learning_rate = 1e-3}, {});
-//   session.stepper().initialise(1);
+//   session.initialise(1);
 //   auto const result = session.step({microbatches, first_sequences}, {.seed = 1, .step = 0}, 1.0);
 //   auto const held_out = session.evaluate({other_microbatches});
 #pragma once
@@ -39,10 +39,12 @@ struct rank_batch {
 template <class Model, class Device, class Comm, class Optimizer>
 class session {
  public:
+  using device_type = Device;
   using stepper_type = train::stepper<Model, Device, Comm, Optimizer>;
   using stream = typename Device::stream_type;
   using exchange_stream = comm_stream<Device, Comm>;
   using microbatch = typename Model::microbatch;
+  using request_type = step_request<microbatch>;
   using loss = loss_type<typename Model::element>;
 
   /// Makes the streams with the options of `device`, and a stepper; its constructor says what lives
@@ -81,16 +83,47 @@ class session {
     reserved_bytes_ = bytes;
   }
 
-  /// Makes one update from this rank's part of a global batch and waits for it: stepper::step.
+  /// What the stepper does, with the streams and the memory of the session.
+  void initialise(std::uint64_t seed) { stepper_.initialise(seed); }
+  void clear_states() { stepper_.clear_states(compute_); }
+  void gather_values() { stepper_.gather_values(compute_); }
+  [[nodiscard]] std::size_t least_microbatches(std::size_t wanted) const {
+    return stepper_.least_microbatches(wanted);
+  }
+  void reserve_scratch(operation_scratch const& bytes) {
+    stepper_.reserve_scratch(compute_, bytes);
+  }
+  /// Memory for the activations must be reserved, as parts of it may be in use between evaluations.
+  void add_evaluation(std::span<microbatch const> microbatches, statistics_sum<loss>& sums) {
+    stepper_.add_evaluation(compute_, memory_, microbatches, sums);
+  }
+  [[nodiscard]] statistics<loss> over_ranks(statistics_sum<loss> const& sums) {
+    return stepper_.over_ranks(exchanges_, sums);
+  }
+  template <class Finish>
+  auto run_passes(request_type const& request, Finish const& finish) {
+    reserve(stepper_.plan_activations(request.microbatches));
+    return stepper_.run_passes(compute_, exchanges_, memory_, request, finish);
+  }
+  /// Runs work(compute stream): stepper::attempt.
+  template <class Work>
+  decltype(auto) attempt(Work const& work) {
+    return stepper_.attempt(compute_, &exchanges_, [&] { return work(compute_); });
+  }
+
+  /// Makes one update and waits for it. Where ranks must give as many microbatches, they do.
+  step_result<loss> step(request_type const& request) {
+    reserve(stepper_.plan_activations(request.microbatches));
+    return stepper_.step(compute_, exchanges_, memory_, request);
+  }
+  /// The same from this rank's part of a global batch, which empty microbatches fill up.
   step_result<loss> step(rank_batch<microbatch> const& batch, position current,
                          double learning_rate_factor) {
     auto const microbatches =
         padded(batch, stepper_.least_microbatches(count_on_every_rank(batch)));
     std::vector<index> first(batch.first_sequences.begin(), batch.first_sequences.end());
     first.resize(microbatches.size());
-    reserve(stepper_.plan_activations(microbatches));
-    return stepper_.step(compute_, exchanges_, memory_, microbatches, first, current,
-                         learning_rate_factor);
+    return step({microbatches, first, current, learning_rate_factor});
   }
 
   /// The sums of losses and counts over all ranks' parts. Collective; blocks.
@@ -98,8 +131,8 @@ class session {
     auto const microbatches = padded(batch, count_on_every_rank(batch));
     reserve(stepper_.plan_activations(microbatches, pass::inference));
     statistics_sum<loss> sums;
-    stepper_.add_evaluation(compute_, memory_, microbatches, sums);
-    return stepper_.over_ranks(exchanges_, sums);
+    add_evaluation(microbatches, sums);
+    return over_ranks(sums);
   }
 
  private:
@@ -125,6 +158,8 @@ template <class M, class D, class C, class O>
 session(M&, D&, process_groups<C>&, O, stepper_options) -> session<M, D, C, O>;
 template <class M, class D, class C, class O>
 session(M&, D&, process_groups<C>&, optimizer_groups<O>, stepper_options) -> session<M, D, C, O>;
+template <class M, class D, class C, class O>
+session(M&, D&, C&, optimizer_groups<O>, stepper_options) -> session<M, D, C, O>;
 template <class M, class D, class C, class O>
 session(M&, D&, C&, O, stepper_options) -> session<M, D, C, O>;
 

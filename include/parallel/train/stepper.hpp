@@ -25,20 +25,16 @@
 #include <parallel/device/annotate.hpp>
 #include <parallel/device/reserve_scratch.hpp>
 #include <parallel/train/attempt.hpp>
-#include <parallel/train/checks/corruption_check.hpp>
 #include <parallel/train/checks/model_check.hpp>
 #include <parallel/train/checks/progress_check.hpp>
 #include <parallel/train/checks/step_agreement.hpp>
-#include <parallel/train/model.hpp>
-#include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/plan.hpp>
 #include <parallel/train/process_groups.hpp>
-#include <parallel/train/results/shared_results.hpp>
 #include <parallel/train/results/statistics_sum.hpp>
 #include <parallel/train/setup/canonical_order.hpp>
-#include <parallel/train/setup/placed_units.hpp>
 #include <parallel/train/setup/stepper_parts.hpp>
-#include <parallel/train/setup/stepper_setup.hpp>
+#include <parallel/train/step/step_request.hpp>
+#include <parallel/train/step/step_state.hpp>
 #include <parallel/train/step/stepper_program.hpp>
 #include <parallel/train/stepper_options.hpp>
 
@@ -51,14 +47,14 @@ class stepper {
  public:
   using model_type = Model;
   using device_type = Device;
+  using state_type = step_state<Model, Device, Comm, Optimizer>;
   using element = typename Model::element;
-  using requests_type = std::vector<typename Comm::request_type>;
-  using gradient_type = accumulate_t<element>;
-  using stream = typename Device::stream_type;
-  using exchange_stream = comm_stream<Device, Comm>;
+  using stream = typename state_type::stream;
+  using exchange_stream = typename state_type::exchange_stream;
   using loss = loss_type<element>;
   using microbatch = typename Model::microbatch;
-  using unit_entry = typename placed_units<Model, Device, Comm>::entry;
+  using request_type = step_request<microbatch>;
+  using unit_entry = typename state_type::unit_entry;
 
   /// Allocates this rank's units on `device` and binds `model` to them; model, device and `groups`
   /// must outlive the stepper and must not move. Collective over the mesh.
@@ -80,7 +76,7 @@ class stepper {
   /// Sets parameters to what their initial distributions give for `seed`. Blocks.
   void initialise(std::uint64_t seed) {
     require_finished("initialise");
-    for (auto& entry : placed_.units()) entry.memory.initialise(seed, device_);
+    for (auto& entry : state_.placed.units()) entry.memory.initialise(seed, device_);
     mark_initialised(seed);
   }
   /// Completes units of which each rank has filled its part (unit_position::filled), as from a
@@ -89,7 +85,7 @@ class stepper {
     require_finished("share_filled");
     auto const for_each_stream = [&](auto const& f) { f(exchanges); };
     train::attempt(groups_.world(), for_each_stream,
-                   [&] { placed_.share_filled(groups_.axes(), exchanges, states); });
+                   [&] { state_.placed.share_filled(groups_.axes(), exchanges, states); });
     mark_initialised();
   }
   /// Declares that the caller has filled the parameters; from a seed, which ranks compare.
@@ -103,20 +99,16 @@ class stepper {
   /// states, no parameter, so this undoes such steps completely. Blocks.
   void clear_states(stream& compute) {
     require_finished("clear_states");
-    for (auto& entry : placed_.units()) entry.memory.clear_states(compute);
+    for (auto& entry : state_.placed.units()) entry.memory.clear_states(compute);
     compute.synchronize();
     progress_ = {};
   }
 
-  /// Makes one update and waits for it. `batches`: this rank's microbatches, with their positions
-  /// in the global batch; `current.step`: the number of finished steps; `memory`: see
-  /// plan_activations. Where values or gradients are sharded, or in a pipeline, every rank gives as
-  /// many microbatches; those without rows come last.
+  /// Makes one update and waits for it. `memory`: see plan_activations. Where values or gradients
+  /// are sharded, or in a pipeline, every rank gives as many microbatches.
   step_result<loss> step(stream& compute, exchange_stream& exchanges, arena& memory,
-                         std::span<microbatch const> batches,
-                         std::span<index const> first_sequences, position current,
-                         double learning_rate_factor) {
-    begin_step(compute, exchanges, memory, batches, first_sequences, current, learning_rate_factor);
+                         request_type const& request) {
+    begin_step(compute, exchanges, memory, request);
     return finish_step(compute, exchanges);
   }
 
@@ -124,29 +116,41 @@ class stepper {
   /// waits only for streams that do not wait by themselves, measured tensors, clipped parts and
   /// exact sums.
   void begin_step(stream& compute, exchange_stream& exchanges, arena& memory,
-                  std::span<microbatch const> batches, std::span<index const> first_sequences,
-                  position current, double learning_rate_factor) {
+                  request_type const& request) {
     require_finished("begin_step");
     attempt(compute, &exchanges, [&] {
-      step_batches<Model> const step{batches, first_sequences, current, pass::training};
-      require_first_sequences(step);
-      progress_.before_step(current, learning_rate_factor);
-      check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
-      placed_.require_bound();
-      placed_.require_trained();
-      begin(exchanges, step, learning_rate_factor);
-      results_.norm.clear();
-      results_.ask_to_stop(asks_to_stop_);
-      outcome_ = step_outcome::updated;
+      require_first_sequences(request);
+      progress_.before_step(request.position, request.learning_rate_factor);
+      check_.before_passes(model_, request.microbatches, groups_.tensor.rank(),
+                           groups_.tensor.size());
+      state_.placed.require_bound();
+      state_.placed.require_trained();
+      begin(exchanges, request, pass::training);
+      state_.results.norm.clear();
+      state_.results.ask_to_stop(asks_to_stop_);
+      state_.outcome = step_outcome::updated;
       std::optional<tensor_squares_meter<element>> meter;
-      if (measuring_) meter.emplace(placed_.tensors(), device_);
-      auto requests = run(compute, &exchanges, memory, step,
-                          {current.updates.value_or(current.step), learning_rate_factor,
-                           meter ? &*meter : nullptr});
+      if (measuring_) meter.emplace(state_.placed.tensors(), device_);
+      auto requests =
+          run(compute, &exchanges, memory, request, pass::training, meter ? &*meter : nullptr);
       std::vector<tensor_squares<loss>> tensors;
       if (meter) tensors = meter->finish(groups_.world(), exchanges);
       running_step_ = running_step{std::move(requests), std::move(tensors), &compute, &exchanges};
-      stale_ = options_.gather_before_use;
+      stale_ = state_.options.gather_before_use;
+    });
+  }
+
+  /// Runs the passes of a step alone, without reductions and update, and returns finish(), which is
+  /// called when they are done. Collective; blocks.
+  template <class Finish>
+  auto run_passes(stream& compute, exchange_stream& exchanges, arena& memory,
+                  request_type const& request, Finish const& finish) {
+    return attempt(compute, &exchanges, [&] {
+      begin(exchanges, request, pass::training);
+      auto const requests =
+          run(compute, &exchanges, memory, request, pass::training, nullptr, true);
+      compute.synchronize();
+      return finish();
     });
   }
 
@@ -156,11 +160,12 @@ class stepper {
     return attempt(compute, &exchanges, [&] {
       auto finished = *std::exchange(running_step_, {});
       compute.synchronize();
-      auto result = results_.result(options_.clip.norm_threshold());
+      auto result = state_.results.result(state_.options.clip.norm_threshold());
       result.tensors = std::move(finished.tensors);
-      result.outcome = outcome_;
+      result.outcome = state_.outcome;
       check_.after_step(result.sums.tokens);
-      progress_.after_step(outcome_, result.sums.loss, options_.keep_finite || limits_.has_limit());
+      progress_.after_step(state_.outcome, result.sums.loss,
+                           state_.options.keep_finite || state_.limits.has_limit());
       return result;
     });
   }
@@ -170,8 +175,8 @@ class stepper {
   /// it. To be called on all ranks, between steps. Blocks.
   void gather_values(stream& compute) {
     require_finished("gather_values");
-    if (!std::exchange(stale_, false) || !placed_.gathers()) return;
-    attempt(compute, nullptr, [&] { placed_.gather(groups_.axes()); });
+    if (!std::exchange(stale_, false) || !state_.placed.gathers()) return;
+    attempt(compute, nullptr, [&] { state_.placed.gather(groups_.axes()); });
   }
 
   /// Adds a forward pass of this rank's microbatches to `sums`; over_ranks sums them when all are
@@ -182,21 +187,23 @@ class stepper {
     gather_values(compute);
     attempt(compute, nullptr, [&] {
       check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
-      step_batches<Model> const evaluation{batches, {}, {}, pass::inference};
-      auto& gathers = placed_.gathers();
-      if (gathers) begin(*gathers, evaluation, 0, placed_.evaluates_jointly());
+      request_type const evaluation{.microbatches = batches, .learning_rate_factor = 0};
+      auto& gathers = state_.placed.gathers();
+      if (gathers) begin(*gathers, evaluation, pass::inference, state_.placed.evaluates_jointly());
       requests_type messages;
-      if (!batches.empty()) messages = run(compute, nullptr, memory, evaluation, {});
+      if (!batches.empty())
+        messages = run(compute, nullptr, memory, evaluation, pass::inference, nullptr);
       compute.synchronize();
       if (gathers)
         gathers->synchronize();  // the agreement of ranks, too, before any result is used
-      if (!batches.empty()) results_.add_to(sums);
+      if (!batches.empty()) state_.results.add_to(sums);
     });
   }
 
   /// The least number of microbatches that the pipeline's schedule takes, `wanted` or more.
   [[nodiscard]] std::size_t least_microbatches(std::size_t wanted) const {
-    return static_cast<std::size_t>(placed_.stages().least_microbatches(static_cast<int>(wanted)));
+    return static_cast<std::size_t>(
+        state_.placed.stages().least_microbatches(static_cast<int>(wanted)));
   }
 
   /// Bytes of activations that a step, or with pass::inference an evaluation, of these microbatches
@@ -212,7 +219,7 @@ class stepper {
                                              pass mode = pass::training) {
     require_microbatches_to_plan(batches.size());
     auto const& bytes = planned_bytes(batches, mode);
-    auto const& plan = placed_.stages().plan_of(static_cast<int>(batches.size()), mode);
+    auto const& plan = state_.placed.stages().plan_of(static_cast<int>(batches.size()), mode);
     return {bytes.total(plan), bytes.operations};
   }
 
@@ -228,7 +235,7 @@ class stepper {
   [[nodiscard]] statistics<loss> over_ranks(exchange_stream& exchanges,
                                             statistics_sum<loss> const& sums) {
     begin_together(groups_.world(), groups_.shape(), exchanges, joint_work::sums);
-    return sums.over_ranks(device_, groups_.world(), exchanges, by_tree());
+    return sums.over_ranks(device_, groups_.world(), exchanges, state_.by_tree());
   }
 
   /// Agrees with all ranks that they save a checkpoint, or resume from one (checkpoint::save and
@@ -245,6 +252,14 @@ class stepper {
     begin_together(groups_.world(), groups_.shape(), exchanges, joint_work::resume);
   }
 
+  /// Runs work(), which enqueues on `compute`, `exchanges` (null: none) and the stepper's own
+  /// streams; when an exception leaves it, all ranks are told and these streams are drained.
+  template <class Work>
+  decltype(auto) attempt(stream& compute, exchange_stream* exchanges, Work&& work) {
+    auto const for_each_stream = [&](auto const& f) { each_stream(compute, exchanges, f); };
+    return train::attempt(groups_.world(), for_each_stream, std::forward<Work>(work));
+  }
+
   /// Whether this rank asks in the following steps that all stop: step_result::stop_asked tells
   /// every rank after the same step, by the exchange that a step has anyway.
   void ask_to_stop(bool wish) { asks_to_stop_ = wish; }
@@ -255,7 +270,7 @@ class stepper {
 
   /// Limits loss and gradient of the following steps: a step above them updates nothing. The same
   /// on all ranks. Where there are limits the host waits, as for stepper_options::keep_finite.
-  void limit(step_limits const& limits) { limits_ = limits; }
+  void limit(step_limits const& limits) { state_.limits = limits; }
 
   /// Calls f with each stream of the stepper's own that computes.
   template <class F>
@@ -263,14 +278,15 @@ class stepper {
     if (weights_) f(*weights_);
   }
 
+  [[nodiscard]] state_type& state() { return state_; }
   /// The plans of its steps, to be shown (show_step.hpp), and what they know of this rank's units.
-  [[nodiscard]] step_plans& plans() { return placed_.plans(); }
+  [[nodiscard]] step_plans& plans() { return state_.placed.plans(); }
   [[nodiscard]] Device const& device() const { return device_; }
   [[nodiscard]] process_groups<Comm>& groups() { return groups_; }
-  [[nodiscard]] std::deque<unit_entry>& units() { return placed_.units(); }
-  [[nodiscard]] std::deque<unit_entry> const& units() const { return placed_.units(); }
+  [[nodiscard]] std::deque<unit_entry>& units() { return state_.placed.units(); }
+  [[nodiscard]] std::deque<unit_entry> const& units() const { return state_.placed.units(); }
   [[nodiscard]] std::span<std::string_view const> state_names(int group) const {
-    return optimizers_.at(static_cast<std::size_t>(group)).state_names();
+    return state_.optimizers.at(static_cast<std::size_t>(group)).state_names();
   }
   /// The names of the whole model's parameters, on whichever rank they are.
   [[nodiscard]] std::set<std::string> parameter_names() const {
@@ -278,8 +294,7 @@ class stepper {
   }
 
  private:
-  friend struct stepper_program<stepper>;
-  friend class corruption_check<stepper>;
+  using requests_type = typename state_type::requests_type;
 
   /// A stepper over groups that it owns, or over the caller's.
   stepper(Model& model, Device& device, std::unique_ptr<process_groups<Comm>> owned_groups,
@@ -289,14 +304,11 @@ class stepper {
         device_(device),
         own_groups_(std::move(owned_groups)),
         groups_(own_groups_ ? *own_groups_ : *groups),
-        optimizers_(std::move(optimizers.optimizers)),
-        options_(checked_setup(model, groups_.world(), optimizers_, optimizers.key_of,
-                               on_device<Device>(std::move(options)))),
         links_(groups_.pipeline, comm_stream_factory<Comm>(device)),
-        placed_(model, device, groups_, options_, optimizers_, optimizers.key_of),
-        results_(device, by_tree()) {
-    if (by_tree()) check_canonical_order(groups_.shape(), options_.clip.kind);
-    if (options_.pipeline.overlap_weight_gradients) weights_.emplace(device.compute_options());
+        state_(model, device, groups_, std::move(optimizers), std::move(options)) {
+    if (state_.by_tree()) check_canonical_order(groups_.shape(), state_.options.clip.kind);
+    if (state_.options.pipeline.overlap_weight_gradients)
+      weights_.emplace(device.compute_options());
   }
 
   struct running_step {
@@ -305,52 +317,46 @@ class stepper {
     stream* compute;
     exchange_stream* exchanges;
   };
-  /// Runs work(), which enqueues on `compute`, `exchanges` (null: none) and the stepper's own
-  /// streams.
-  template <class Work>
-  decltype(auto) attempt(stream& compute, exchange_stream* exchanges, Work&& work) {
-    auto const for_each_stream = [&](auto const& f) { each_stream(compute, exchanges, f); };
-    return train::attempt(groups_.world(), for_each_stream, std::forward<Work>(work));
-  }
   template <class F>
   void each_stream(stream& compute, exchange_stream* exchanges, F const& f) {
     f(compute);
     if (weights_) f(*weights_);
     if (exchanges != nullptr) f(*exchanges);
-    if (placed_.gathers()) f(*placed_.gathers());
+    if (state_.placed.gathers()) f(*state_.placed.gathers());
     links_.for_each_stream(f);
   }
 
   /// Compares on `exchanges` what all ranks, or those that share a model, begin.
-  void begin(exchange_stream& exchanges, step_batches<Model> const& step,
-             double learning_rate_factor, bool on_all_ranks = true) {
-    auto const& set = placed_.set();
+  void begin(exchange_stream& exchanges, request_type const& request, pass mode,
+             bool on_all_ranks = true) {
+    auto const& now = request.position;
+    auto const& set = state_.placed.set();
     bool const in_step =
         set.gradients_sharded() || set.parameters_sharded() || groups_.pipeline.size() > 1;
     agree_on_passes(
         groups_, on_all_ranks, in_step, exchanges,
-        {step.mode, step.current.step, step.batches.size(), learning_rate_factor, measuring_,
-         limits_.fingerprint(), joint_work::passes, check_.seed(), step.current.seed,
-         step.current.updates, summarise_batch(model_, step.batches, step.first_sequences),
+        {mode, now.step, request.microbatches.size(), request.learning_rate_factor, measuring_,
+         state_.limits.fingerprint(), joint_work::passes, check_.seed(), now.seed, now.updates,
+         summarise_batch(model_, request.microbatches, request.first_sequences),
          check_.counted_rows()});
   }
 
   /// Enqueues this rank's part of a step, or of an evaluation; returns the requests of its
   /// exchanges.
   [[nodiscard]] requests_type run(stream& compute, exchange_stream* exchanges, arena& memory,
-                                  step_batches<Model> const& batches,
-                                  step_update<element> const& terms) {
-    auto const& plan =
-        placed_.plans().plan_for(planned_count(batches.batches), batches.mode, stale_);
-    auto const& bytes = planned_bytes(batches.batches, batches.mode);
+                                  request_type const& request, pass mode,
+                                  tensor_squares_meter<element>* meter, bool passes_only = false) {
+    auto const batches = request.microbatches;
+    auto const& plan = state_.placed.plans().plan_for(planned_count(batches), mode, stale_);
+    auto const& bytes = planned_bytes(batches, mode);
     reserve_scratch(compute, bytes.operations);
     arena::scope const everything(memory);
-    stepper_program<stepper> program(*this, compute, exchanges, terms, model_, plan, bytes, memory,
-                                     batches,
-                                     results_.cleared_sums(batches.batches.size(), device_),
-                                     placed_.set().gradients_sharded() || by_tree());
+    stepper_program<state_type> program(
+        state_, compute, exchanges, meter, passes_only, model_, plan, bytes, memory, request, mode,
+        state_.results.cleared_sums(batches.size(), device_),
+        state_.placed.set().gradients_sharded() || state_.by_tree());
     auto const get = [](auto& maybe) { return maybe ? &*maybe : nullptr; };
-    step_streams streams{compute, get(weights_), get(placed_.gathers()), exchanges};
+    step_streams streams{compute, get(weights_), get(state_.placed.gathers()), exchanges};
     return run_step(plan, groups_.world().size() > 1 ? streams : alone(streams), links_, program);
   }
 
@@ -367,16 +373,13 @@ class stepper {
     auto const count = planned_count(batches);
     auto& bytes = bytes_[{mode, count, sizes}];
     if (!bytes) {
-      auto& stages = placed_.stages();
+      auto& stages = state_.placed.stages();
       bytes = bytes_of_step(model_, stages.plan_of(count, mode), stages, batches, mode,
                             planning_stream_options(device_));
-      bytes->operations.cover({.compute = results_.norm.scratch_bytes(placed_.units())});
+      bytes->operations.cover(
+          {.compute = state_.results.norm.scratch_bytes(state_.placed.units())});
     }
     return *bytes;
-  }
-
-  [[nodiscard]] bool by_tree() const {
-    return options_.order == zero::reduction_order::canonical_tree;
   }
 
   /// Throws when a step has begun, after waiting for it: its memory may go with the exception.
@@ -391,20 +394,14 @@ class stepper {
   Device& device_;
   std::unique_ptr<process_groups<Comm>> own_groups_;  // when the constructor was given ranks alone
   process_groups<Comm>& groups_;
-  std::vector<Optimizer> optimizers_;  // by group
-  stepper_options options_;
+  std::optional<stream> weights_;  // for weight gradients that run beside other passes
+  pipeline::p2p_streams<Comm> links_;
+  state_type state_;
   bool measuring_ = false, asks_to_stop_ = false;
-  step_limits limits_;
-  step_outcome outcome_ = step_outcome::updated;  // of the step that was begun last
   bool stale_ = false;  // the last step has left the gather of its updates to the next one
   model_check check_;
   progress_check progress_;
-  std::optional<stream> weights_;  // for weight gradients that run beside other passes
-  pipeline::p2p_streams<Comm> links_;
-  placed_units<Model, Device, Comm> placed_;
-  shared_results<element> results_;
   std::optional<running_step> running_step_;
-  corruption_check<stepper>* checked_by_ = nullptr;  // the check of the current step; null: none
   // By mode, count and sizes of the microbatches.
   std::map<std::tuple<pass, int, std::set<std::pair<index, index>>>, std::optional<step_bytes>>
       bytes_;

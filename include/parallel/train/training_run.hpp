@@ -81,7 +81,7 @@ class training_run {
   /// Resumes or begins, and trains up to the last batch. Returns the number of finished batches.
   index run() {
     auto const resumed = saves_.resume(session_);
-    if (!resumed) session_.stepper().initialise(options_.seed);
+    if (!resumed) session_.initialise(options_.seed);
     if (resumed && options_.on_resume) options_.on_resume(resumed->batches, resumed->note);
     return train_batches(*this, resumed ? resumed->batches : 0, options_.batches);
   }

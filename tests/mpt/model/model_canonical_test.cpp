@@ -106,9 +106,8 @@ bytes train(layout const& layout_options) {
       }
       batches.resize(stepper.least_microbatches(padded_count));
       first.resize(batches.size());
-      auto const result =
-          stepper.step(compute, exchanges, memory, std::span(std::as_const(batches)),
-                       std::span(std::as_const(first)), {.seed = 42, .step = step}, 1.0);
+      auto const result = stepper.step(compute, exchanges, memory,
+                                       {batches, first, {.seed = 42, .step = step}, 1.0});
       losses.push_back(result.sums.loss);
     }
     std::scoped_lock const guard(lock);

@@ -178,9 +178,8 @@ outcome run(mpt::model_config const& config, layout const& tested_layout) {
         sequences, own_position.data_ranks(), tested_layout.microbatch));
     batches.resize(padded_count);
     first_sequences.resize(padded_count);
-    auto const result =
-        stepper.step(compute, exchanges, memory, std::span(std::as_const(batches)),
-                     std::span(std::as_const(first_sequences)), {.seed = 42, .step = 3}, 1.0);
+    auto const result = stepper.step(compute, exchanges, memory,
+                                     {batches, first_sequences, {.seed = 42, .step = 3}, 1.0});
     std::scoped_lock const guard(lock);
     out.loss = result.sums.loss;
     out.squared_norm = result.squared_norm;

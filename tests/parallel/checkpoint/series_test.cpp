@@ -40,7 +40,7 @@ index train_to(index batches, test::layout const& config, std::filesystem::path 
     };
     train::run_training(session, options, saves);
     if (batches < config.num_steps) return;
-    session.stepper().gather_values(session.compute());
+    session.gather_values();
     std::scoped_lock const guard(lock);
     test::collect(session.stepper(), out);
   });

@@ -65,8 +65,8 @@ struct trainee {
       index const sizes[] = {36, 11, 105};
       for (std::size_t i = 0; i < 3; ++i)
         model.set_gradient(i, numbers(concat("gradient", i, "of", step_number), sizes[i]));
-      step.step(compute, exchanges, memory, std::span(share), std::span(std::as_const(places)),
-                {.step = static_cast<std::uint32_t>(step_number)}, 1.0);
+      step.step(compute, exchanges, memory,
+                {share, places, {.step = static_cast<std::uint32_t>(step_number)}, 1.0});
     }
   }
 

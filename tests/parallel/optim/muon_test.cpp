@@ -72,9 +72,11 @@ void train_on(train::process_groups<Comm>& groups, problem<T> const& problem_to_
   for (std::size_t step_number = 0; step_number < problem_to_run.gradients.size(); ++step_number) {
     for (std::size_t i = 0; i < problem_to_run.tensors.size(); ++i)
       model.set_gradient(i, problem_to_run.gradients[step_number][i]);
-    step.step(compute, exchanges, memory, std::span(local_microbatches),
-              std::span(std::as_const(first_sequences)),
-              {.step = static_cast<std::uint32_t>(step_number)}, 1.0);
+    step.step(compute, exchanges, memory,
+              {local_microbatches,
+               first_sequences,
+               {.step = static_cast<std::uint32_t>(step_number)},
+               1.0});
     for (auto const& unit : step.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& m = unit.memory.segments()[s];

@@ -69,8 +69,7 @@ void check_plan(parallel::training_layout shape, zero::level level, index microb
     parallel::host::stream exchanges;
     std::vector const batches(2, data.view());
     std::vector<index> const first_sequences(2, 0);
-    (void)step.step(compute, exchanges, memory, std::span(batches), std::span(first_sequences), {},
-                    1.0);
+    (void)step.step(compute, exchanges, memory, {batches, first_sequences, {}, 1.0});
     CHECK(memory.peak() == plan.activations);
     CHECK(device.peak_bytes() == plan.total() + 4096);  // a step allocates nothing more
   });
@@ -141,8 +140,7 @@ TEST_CASE("plan: every pipeline rank has its own plan, exact to the byte") {
         for (std::size_t m = 0; m + 1 < microbatches; ++m) batches[m] = full.view();
         batches[microbatches - 1] = rest.view();
         std::vector<index> const first_sequences(count, 0);
-        (void)step.step(compute, exchanges, memory, std::span(std::as_const(batches)),
-                        std::span(first_sequences), {}, 1.0);
+        (void)step.step(compute, exchanges, memory, {batches, first_sequences, {}, 1.0});
         CHECK(memory.peak() == plan.activations);
         parallel::arena evaluation_memory(device.allocate<std::byte>(train::plan_activations(
             planned, stages, count, std::span(sizes), parallel::pass::inference)));

@@ -33,7 +33,7 @@ test::outcome trained(layout const& config) {
                         out.add(static_cast<std::size_t>(finished_batches - 1), result);
                       }});
     CHECK(finished == config.num_steps);
-    session.stepper().gather_values(session.compute());
+    session.gather_values();
     std::scoped_lock const guard(lock);
     test::collect(session.stepper(), out);
   });

@@ -21,7 +21,7 @@
 #include <parallel/device/transfer.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/train/process_groups.hpp>
-#include <parallel/train/stepper.hpp>
+#include <parallel/train/session.hpp>
 
 #include "support/ring/ring_model.hpp"
 
@@ -263,7 +263,7 @@ class step_data {
   std::vector<index> first_;
 };
 
-/// One rank of a layout: its communicators, model and stepper.
+/// One rank of a layout: its communicators, model and session.
 template <class Device = parallel::host::device, class Comm = parallel::any_communicator>
 class ring_rank {
  public:
@@ -275,12 +275,10 @@ class ring_rank {
   ring_rank(any world, layout const& config, Device device = Device())
       : how_(config),
         device_(std::move(device)),
-        compute_(device_.compute_options()),
-        exchanges_(parallel::comm_options<any>(device_)),
         groups_(std::move(world), config.shape(), config.level),
         model_(config.model.blocks, config.sizes.width, config.sizes.vocabulary,
                connected_options()),
-        stepper_(model_, device_, groups_, groups_of(config),
+        session_(model_, device_, groups_, groups_of(config),
                  {.level = config.level,
                   .bucket_bytes = config.bucket_bytes,
                   .reshard_after_forward = config.reshard,
@@ -288,21 +286,22 @@ class ring_rank {
                   .gather_before_use = config.gather_before_use,
                   .one_queue = config.one_queue,
                   .pipeline = config.schedule}) {
-    stepper_.initialise(42);
-    stepper_.measure_tensors(config.measure);
+    session_.initialise(42);
+    stepper().measure_tensors(config.measure);
   }
 
-  [[nodiscard]] auto& stepper() { return stepper_; }
+  [[nodiscard]] auto& session() { return session_; }
+  [[nodiscard]] auto& stepper() { return session_.stepper(); }
   [[nodiscard]] model_type const& model() const { return model_; }
   [[nodiscard]] Device& device() { return device_; }
-  [[nodiscard]] auto& compute() { return compute_; }
-  [[nodiscard]] parallel::arena const& memory() const { return memory_; }
+  [[nodiscard]] auto& compute() { return session_.compute(); }
+  [[nodiscard]] parallel::arena const& memory() { return session_.memory(); }
   [[nodiscard]] int rank() { return groups_.world().rank(); }
   [[nodiscard]] any& world() { return groups_.world(); }
-  [[nodiscard]] exchange_stream& exchanges() { return exchanges_; }
+  [[nodiscard]] exchange_stream& exchanges() { return session_.exchanges(); }
 
   [[nodiscard]] step_data<Device> data(index step) {
-    return {device_, how_, rank(), step, stepper_.least_microbatches(max_microbatches(how_))};
+    return {device_, how_, rank(), step, session_.least_microbatches(max_microbatches(how_))};
   }
 
   auto step(index step_index) {
@@ -314,16 +313,17 @@ class ring_rank {
   /// A step in three parts: preparation outside the step, enqueueing, and the end.
   void prepare(index step_index) {
     data_.emplace(data(step_index));
-    if (memory_.peak() == 0)
-      memory_ = parallel::arena(
-          device_.template allocate<std::byte>(stepper_.plan_activations(data_->batches())));
-    spoil_gradients(stepper_, rank());
+    if (memory().peak() == 0) session_.reserve(stepper().plan_activations(data_->batches()));
+    spoil_gradients(stepper(), rank());
   }
   void begin(index step_index) {
-    stepper_.begin_step(compute_, exchanges_, memory_, data_->batches(), data_->first_sequences(),
-                        {.seed = 42, .step = static_cast<std::uint32_t>(step_index)}, 1.0);
+    stepper().begin_step(compute(), exchanges(), session_.memory(),
+                         {data_->batches(),
+                          data_->first_sequences(),
+                          {.seed = 42, .step = static_cast<std::uint32_t>(step_index)},
+                          1.0});
   }
-  auto finish() { return stepper_.finish_step(compute_, exchanges_); }
+  auto finish() { return stepper().finish_step(compute(), exchanges()); }
 
  private:
   [[nodiscard]] basic_ring_options<Comm> connected_options() {
@@ -339,13 +339,10 @@ class ring_rank {
 
   layout const& how_;
   Device device_;
-  typename Device::stream_type compute_;
-  exchange_stream exchanges_;
   std::optional<exchange_stream> to_next_, from_previous_, across_;
   parallel::train::process_groups<any> groups_;
   model_type model_;
-  parallel::train::stepper<model_type, Device, any, ring_momentum> stepper_;
-  parallel::arena memory_;
+  parallel::train::session<model_type, Device, any, ring_momentum> session_;
   std::optional<step_data<Device>> data_;  // of the current step
 };
 

@@ -121,18 +121,17 @@ void require_same_reduction_order(nlohmann::json const& state, train_config cons
 /// Collective: loads all ranks' memory from a sound checkpoint written in any layout, after
 /// checking that it belongs to this run, or from a Hugging Face folder, which `open` opens. Returns
 /// the progress of the run; with weights_only the optimizer starts from zero.
-template <class Stepper, class Exchange>
-run_state load_run(Stepper& step, Exchange& exchanges, train_config const& config,
-                   found_checkpoint const& found, trained_set const& data,
-                   weight_opener const& open) {
+template <class Session>
+run_state load_run(Session& session, train_config const& config, found_checkpoint const& found,
+                   trained_set const& data, weight_opener const& open) {
   bool const begins_adapters =
       found.weights_only && config.model.lora;  // the source may have no adapters
   if (hf::is_model(found.folder) || begins_adapters) {
     require(
         open != nullptr, found.folder.string(),
         ": holds weights, but the run has no function that opens them (run_parts::open_weights)");
-    checkpoint::load_from(step, exchanges, *open(config, found.folder), found.folder.string(),
-                          checkpoint::content::weights);
+    checkpoint::load_from(session.stepper(), session.exchanges(), *open(config, found.folder),
+                          found.folder.string(), checkpoint::content::weights);
     return {.data = data};
   }
   require(found.reader.has_value(), found.folder.string(),
@@ -154,8 +153,8 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
           ": holds weights alone (save_weights_only), and an optimizer cannot "
           "go on from these; begin with them: load_weights_only=true");
   using enum checkpoint::content;
-  auto const state =
-      checkpoint::load(step, exchanges, reader, found.weights_only ? weights : everything);
+  auto const state = checkpoint::load(session.stepper(), session.exchanges(), reader,
+                                      found.weights_only ? weights : everything);
   auto const number = [&](char const* key) {
     require(state.program_state.contains(key) && state.program_state.at(key).is_number_integer(),
             found.folder.string(), ": its state lacks the number ", key);

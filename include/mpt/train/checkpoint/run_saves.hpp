@@ -45,23 +45,23 @@ template <class Exchange>
   return note.empty() ? note : "note: " + note;
 }
 
-/// Saves the state of a `Stepper`.
-template <class Stepper>
+/// Saves the state of a `Session`.
+template <class Session>
 class run_saves {
  public:
   /// Collective. All arguments but `hooks` must outlive it. `begun_from`: as in save_options_of.
   /// `in_background`: training continues while a save is written.
-  run_saves(Stepper& step, parallel::any_communicator& comm, host::stream& exchanges,
+  run_saves(Session& session, parallel::any_communicator& comm, host::stream& exchanges,
             checkpoint_config const& config, run_hooks const& hooks, std::string const& begun_from,
             bool in_background)
       : config_(config),
         in_background_(in_background),
-        shared_(step, comm, exchanges, config.save_folder, in_background,
+        shared_(session.stepper(), comm, exchanges, config.save_folder, in_background,
                 save_options_of(config, hooks.on_save, hooks.owner, begun_from)),
-        bytes_(checkpoint::bytes_to_save(step, shared_.options().saved)) {
+        bytes_(checkpoint::bytes_to_save(session.stepper(), shared_.options().saved)) {
     if (auto folder = detail::own_local_folder(config, hooks, comm)) {
       is_single_node_ = folder->nodes.nodes() == 1;
-      local_.emplace(shared_, step, comm, exchanges, std::move(*folder));
+      local_.emplace(shared_, session.stepper(), comm, exchanges, std::move(*folder));
     }
   }
 
@@ -111,14 +111,15 @@ class run_saves {
   }
 
  private:
-  using shared_saver = checkpoint::stepper_saver<Stepper, parallel::any_communicator, host::stream>;
+  using stepper = typename Session::stepper_type;
+  using shared_saver = checkpoint::stepper_saver<stepper, parallel::any_communicator, host::stream>;
 
   checkpoint_config const& config_;
   bool in_background_;
   bool is_single_node_ = false;
   shared_saver shared_;
   std::size_t bytes_;
-  std::optional<checkpoint::local_saver<Stepper, parallel::any_communicator, host::stream>> local_;
+  std::optional<checkpoint::local_saver<stepper, parallel::any_communicator, host::stream>> local_;
 };
 
 }  // namespace mpt

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,32 +12,30 @@
 
 namespace mpt {
 
-/// Evaluates the model on `set` and returns the sums over all ranks. Collective, between two steps
-/// of `step`. Each data rank reads its part of the set, as many batches at a time as the pipeline
-/// has ranks. `mesh`: a run_mesh; `memory`: the arena of a step.
-template <class Device, class Mesh, class Stepper>
-[[nodiscard]] train::statistics<double> evaluate_set(evaluation_set const& set, Device& device,
-                                                     Mesh& mesh, Stepper& step,
-                                                     typename Stepper::stream& compute,
-                                                     typename Stepper::exchange_stream& exchanges,
-                                                     arena& memory) {
+/// Evaluates the model of `session` on `set` and returns the sums over all ranks. Collective,
+/// between two steps. Each data rank reads its part of the set, as many batches at a time as the
+/// pipeline has ranks. `mesh`: a run_mesh.
+template <class Session, class Mesh>
+[[nodiscard]] train::statistics<double> evaluate_set(evaluation_set const& set, Session& session,
+                                                     Mesh& mesh) {
   auto const max_batches = static_cast<std::size_t>(mesh.ranks().pipeline.size());
   auto const next = shared_batches(set, mesh);
   train::statistics_sum<double> sums;
   for (bool has_more = true; has_more;) {
-    std::vector<device_sequences<Device>> batches;
+    std::vector<device_sequences<typename Session::device_type>> batches;
     while (has_more && batches.size() < max_batches) {
       auto part = next();
       has_more = part.has_value();
-      if (has_more) batches.emplace_back(device).assign(mesh.local_rows(*std::move(part)));
+      if (has_more)
+        batches.emplace_back(session.device()).assign(mesh.local_rows(*std::move(part)));
     }
     if (batches.empty()) break;
     std::vector<microbatch> parts;
     for (auto const& part : batches) parts.push_back(part.view({0, part.count()}));
     parts.resize(max_batches);
-    step.add_evaluation(compute, memory, std::span<microbatch const>(parts), sums);
+    session.add_evaluation(parts, sums);
   }
-  return step.over_ranks(exchanges, sums);
+  return session.over_ranks(sums);
 }
 
 }  // namespace mpt

@@ -21,26 +21,22 @@
 namespace mpt {
 
 /// Lives while texts are read. All ranks of a run construct it and call finish() collectively.
-template <class T, class Device, class Comm, class Stepper>
+template <class T, class Device, class Comm, class Session>
 class run_decoder {
  public:
-  using stream_type = typename Stepper::stream;
-
   /// The parts of the run that it uses; all must outlive it.
   struct run_resources {
     model<T, Comm> const& net;
-    Device& device;
-    Stepper& step;
+    Session& session;
     run_mesh<Device, Comm>& mesh;
-    stream_type& compute;
-    arena& memory;
     std::vector<train::stage_range> stages;  // stages of this rank
   };
 
   run_decoder(run_resources const& resources, decoder_room room)
       : resources_(resources),
-        temporaries_(resources.memory),
-        texts_(resources.net, resources.device, resources.memory, room, resources.stages,
+        temporaries_(resources.session.memory()),
+        texts_(resources.net, resources.session.device(), resources.session.memory(), room,
+               resources.stages,
                {[this](microbatch const& batch) {
                   static_cast<void>(any_rank_reads(true));
                   pass(batch);
@@ -102,8 +98,7 @@ class run_decoder {
         static_cast<std::size_t>(resources_.mesh.ranks().pipeline.size()));
     microbatches.front() = batch;
     train::statistics_sum<double> ignored;
-    resources_.step.add_evaluation(resources_.compute, resources_.memory,
-                                   std::span<microbatch const>(microbatches), ignored);
+    resources_.session.add_evaluation(microbatches, ignored);
   }
 
   void sum_logits(std::span<float> logits) {

@@ -30,8 +30,9 @@
 #include <parallel/train/checks/fingerprint.hpp>
 #include <parallel/train/checks/fingerprinter.hpp>
 #include <parallel/train/results/shared_results.hpp>
-#include <parallel/train/step/step_passes.hpp>
+#include <parallel/train/session.hpp>
 #include <parallel/train/step/step_plan.hpp>
+#include <parallel/train/step/step_state.hpp>
 
 namespace parallel::train {
 
@@ -47,17 +48,17 @@ struct checked_result {
   }
 };
 
-/// Checks the steps of a stepper. The stepper calls it after every pass, and before it updates.
-template <class Stepper>
-class corruption_check {
+/// Checks the steps of a session, whose stepper calls it after every pass, and before it updates.
+template <class Session>
+class corruption_check final
+    : public step_observer<typename Session::stream, typename Session::exchange_stream> {
  public:
-  using model_type = typename Stepper::model_type;
-  using element = typename Stepper::element;
-  using microbatch = typename Stepper::microbatch;
-  using stream = typename Stepper::stream;
-  using exchange_stream = typename Stepper::exchange_stream;
-  using device_type = typename Stepper::device_type;
-  using result_type = checked_result<step_result<typename Stepper::loss>>;
+  using microbatch = typename Session::microbatch;
+  using request_type = typename Session::request_type;
+  using stream = typename Session::stream;
+  using exchange_stream = typename Session::exchange_stream;
+  using device_type = typename Session::device_type;
+  using result_type = checked_result<step_result<typename Session::loss>>;
 
   /// A data rank's first microbatch of a step, and its position in the global batch.
   struct work {
@@ -65,42 +66,39 @@ class corruption_check {
     index first_sequence = 0;
   };
 
-  /// `stepper` must outlive the check and must not move.
-  explicit corruption_check(Stepper& stepper)
-      : stepper_(stepper),
-        fingerprints_(stepper.device(), max_tensors(stepper)),
-        rank_(stepper.groups_.data_rank()) {}
+  /// `session` must outlive the check.
+  explicit corruption_check(Session& session)
+      : session_(session),
+        state_(session.stepper().state()),
+        fingerprints_(session.device(), max_tensors()),
+        rank_(state_.groups.data_rank()) {}
   corruption_check(corruption_check const&) = delete;
   corruption_check& operator=(corruption_check const&) = delete;
 
-  /// stepper::step with all checks. work_of(data rank) gives the microbatch of that rank in this
+  /// Session::step with all checks. work_of(data rank) gives the microbatch of that rank in this
   /// step, for this rank's position along the other axes, valid until the next call; it is called
-  /// on all ranks alike. `memory` must be large enough for that microbatch too. Collective; blocks.
+  /// on all ranks alike. Collective; blocks.
   /// Cost: one microbatch more, a pass over all memory of the rank's units, and two exchanges of 32
   /// bytes for each unit and each kind of memory of it from each rank; after a fault three
   /// microbatches more, which tell who is wrong and whether it happens again.
   template <class WorkOf>
-  [[nodiscard]] result_type step(stream& compute, exchange_stream& exchanges, arena& memory,
-                                 std::span<microbatch const> batches,
-                                 std::span<index const> first_sequences, position current,
-                                 double learning_rate_factor, WorkOf const& work_of) {
+  [[nodiscard]] result_type step(request_type const& request, WorkOf const& work_of) {
     result_type out;
-    out.faults = compare_copies(compute, exchanges);
+    out.faults = compare_copies();
     if (!out.faults.empty()) {
       out.step.outcome = step_outcome::corrupted;
       return out;
     }
-    int const ranks = stepper_.groups_.data_ranks();
+    int const ranks = state_.groups.data_ranks();
     auto const recompute_rank = [&](int data_rank, bool is_shared) {
-      auto prints = recompute(compute, exchanges, memory, work_of(data_rank), current, data_rank);
-      if (is_shared) gather(exchanges, prints);
+      auto prints = recompute(work_of(data_rank), request.position, data_rank);
+      if (is_shared) gather(prints);
       return prints;
     };
     neighbour_prints_ = recompute_rank((rank_ + 1) % ranks, false);
     {
       observing const scope(*this, rank_);
-      out.step = stepper_.step(compute, exchanges, memory, batches, first_sequences, current,
-                               learning_rate_factor);
+      out.step = session_.step(request);
     }
     if (agreed_) {
       statements_.clear();
@@ -113,14 +111,13 @@ class corruption_check {
   }
 
   /// Compares the copies alone. Collective; blocks.
-  [[nodiscard]] std::vector<fingerprint_fault> compare_copies(stream& compute,
-                                                              exchange_stream& exchanges) {
-    stepper_.gather_values(compute);
-    return stepper_.attempt(compute, &exchanges, [&] {
+  [[nodiscard]] std::vector<fingerprint_fault> compare_copies() {
+    session_.gather_values();
+    return session_.attempt([&](stream& compute) {
       for (int round = 0; round < 2; ++round) {  // a second round if the first finds a fault
         add_copies(compute);
         compute.synchronize();
-        gather(exchanges, fingerprints_.take());
+        gather(fingerprints_.take());
         if (judge(statements_).empty()) break;
       }
       return judge(std::exchange(statements_, {}));
@@ -128,15 +125,14 @@ class corruption_check {
   }
 
   /// Describes the faults of a step, with ranks, machines and units. Collective; blocks.
-  [[nodiscard]] std::string describe(exchange_stream& exchanges,
-                                     std::span<fingerprint_fault const> faults) {
+  [[nodiscard]] std::string describe(std::span<fingerprint_fault const> faults) {
     using name = std::array<char, 64>;
-    auto const machines = gather_from_ranks<name>(exchanges, [](std::span<name> names) {
+    auto const machines = gather_from_ranks<name>([](std::span<name> names) {
       static_cast<void>(machine_name().copy(names[0].data(), names[0].size() - 1));
     });
-    auto& world = stepper_.groups_.world();
+    auto& world = state_.groups.world();
     return text_of(
-        faults, [&](int unit) { return stepper_.plans().name_of_unit(unit); },
+        faults, [&](int unit) { return state_.placed.plans().name_of_unit(unit); },
         [&](int rank) {
           int member = 0;
           while (member + 1 < world.size() && world.world_rank(member) != rank) ++member;
@@ -144,16 +140,11 @@ class corruption_check {
         });
   }
 
-  /// Whether only the passes of a step run, without reductions and updates.
-  [[nodiscard]] bool runs_passes_only() const { return runs_passes_only_; }
-
-  /// Called after a pass was enqueued on `stream`.
-  template <class Stream>
-  void observe_pass(action const& pass, Stream& compute) {
+  void observe_pass(action const& pass, stream& compute) override {
     if (!adds_gradients(pass.pass)) return;
-    auto const& set = stepper_.placed_.set();
-    for (std::size_t number = 0; number < stepper_.units().size(); ++number) {
-      auto const& unit = stepper_.units()[number];
+    auto const& set = state_.placed.set();
+    for (std::size_t number = 0; number < state_.placed.units().size(); ++number) {
+      auto const& unit = state_.placed.units()[number];
       for (std::size_t use = 0; use < unit.parts.size(); ++use) {
         if (unit.parts[use] != pass.model_part) continue;
         if (pass.task.microbatch != 0) {
@@ -165,35 +156,35 @@ class corruption_check {
     }
   }
 
-  /// Whether every first microbatch has the gradients that its buddy found. Collective; blocks.
-  [[nodiscard]] bool agree(stream& compute, exchange_stream& exchanges) {
+  /// Whether every first microbatch has the gradients that its buddy found.
+  [[nodiscard]] bool agree(stream& compute, exchange_stream&) override {
     compute.synchronize();
     auto prints = fingerprints_.take();
     prints.insert(prints.end(), neighbour_prints_.begin(), neighbour_prints_.end());
-    gather(exchanges, prints);
+    gather(prints);
     return agreed_ = judge(statements_).empty();
   }
 
  private:
-  /// While it lives, the check observes the stepper's passes over a data rank's microbatches.
+  using state_type = typename Session::stepper_type::state_type;
+
+  /// While it lives, the check observes the passes over a data rank's microbatches.
   struct observing {
-    observing(corruption_check& check, int data_rank, bool runs_passes_only = false)
-        : stepper(check.stepper_) {
+    observing(corruption_check& check, int data_rank) : state(check.state_) {
       check.observed_rank_ = data_rank;
-      check.runs_passes_only_ = runs_passes_only;
       check.agreed_ = true;
       check.later_units_.clear();
-      stepper.checked_by_ = &check;
+      state.check = &check;
     }
-    ~observing() { stepper.checked_by_ = nullptr; }
+    ~observing() { state.check = nullptr; }
     observing(observing const&) = delete;
     observing& operator=(observing const&) = delete;
-    Stepper& stepper;
+    state_type& state;
   };
 
-  [[nodiscard]] static std::size_t max_tensors(Stepper& stepper) {
+  [[nodiscard]] std::size_t max_tensors() const {
     std::size_t gradients = 0, copies = 0;
-    for (auto const& unit : stepper.units())
+    for (auto const& unit : state_.placed.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& layout = unit.memory.layout();
         gradients += layout.uses() * layout.segments()[s].parameters.size();
@@ -203,17 +194,17 @@ class corruption_check {
   }
 
   [[nodiscard]] fingerprint_subject subject(fingerprint_kind kind, std::size_t unit) const {
-    return {.kind = kind, .unit = stepper_.plans().units()[unit].number};
+    return {.kind = kind, .unit = state_.placed.plans().units()[unit].number};
   }
 
   template <class Stream>
   void add_gradients_of(std::size_t number, std::size_t use, Stream& compute_stream) {
-    auto const& unit = stepper_.units()[number];
+    auto const& unit = state_.placed.units()[number];
     auto print_subject = subject(fingerprint_kind::gradient, number);
     print_subject.piece = static_cast<std::int32_t>(unit.parts[use]);
     print_subject.owner = observed_rank_;
-    print_subject.tensor = stepper_.groups_.tensor.rank();
-    print_subject.context = stepper_.groups_.context.rank();
+    print_subject.tensor = state_.groups.tensor.rank();
+    print_subject.context = state_.groups.context.rank();
     for (std::size_t s = 0; s < unit.memory.segments().size(); ++s)
       if (unit.memory.is_trainable(s))
         unit.memory.layout().for_each_parameter(s, use, [&](auto const& parameter, index) {
@@ -225,8 +216,8 @@ class corruption_check {
 
   /// Fingerprints the memory that ranks with the same shard, or with all of a unit, have in common.
   void add_copies(stream& compute) {
-    for (std::size_t number = 0; number < stepper_.units().size(); ++number) {
-      auto const& unit = stepper_.units()[number].memory;
+    for (std::size_t number = 0; number < state_.placed.units().size(); ++number) {
+      auto const& unit = state_.placed.units()[number].memory;
       auto const shard = static_cast<std::int32_t>(unit.position().shard);
       for (std::size_t s = 0; s < unit.segments().size(); ++s) {
         auto const& memory = unit.segments()[s];
@@ -238,7 +229,8 @@ class corruption_check {
         fingerprints_.add(compute, print_subject, memory.values.span());
         print_subject.kind = fingerprint_kind::states;
         print_subject.owner = shard;
-        if constexpr (!std::is_same_v<element, accumulate_t<element>>)
+        if constexpr (!std::is_same_v<typename state_type::element,
+                                      typename state_type::gradient_type>)
           fingerprints_.add(compute, print_subject, memory.master.span());
         for (auto const& state : memory.states)
           fingerprints_.add(compute, print_subject, state.span());
@@ -247,61 +239,55 @@ class corruption_check {
   }
 
   /// The fingerprints of the gradients of a data rank's first microbatch. Collective; blocks.
-  [[nodiscard]] std::vector<fingerprint> recompute(stream& compute, exchange_stream& exchanges,
-                                                   arena& memory, work const& first_work,
-                                                   position current, int data_rank) {
-    std::vector<microbatch> batches(stepper_.least_microbatches(1));
+  [[nodiscard]] std::vector<fingerprint> recompute(work const& first_work, position current,
+                                                   int data_rank) {
+    std::vector<microbatch> batches(session_.least_microbatches(1));
     std::vector<index> first(batches.size());
     batches.front() = first_work.batch;
     first.front() = first_work.first_sequence;
-    observing const scope(*this, data_rank, true);
-    return stepper_.attempt(compute, &exchanges, [&] {
-      step_batches<model_type> const step{batches, first, current, pass::training};
-      stepper_.begin(exchanges, step, 0);
-      auto const requests = stepper_.run(compute, &exchanges, memory, step, {current.step});
-      compute.synchronize();
-      return fingerprints_.take();
-    });
+    observing const scope(*this, data_rank);
+    return session_.run_passes({batches, first, current, 0},
+                               [this] { return fingerprints_.take(); });
   }
 
   /// Gathers `count` elements, which fill(span) makes on every rank, by rank. Collective; blocks.
   template <class T, class Fill>
-  [[nodiscard]] buffer<T> gather_from_ranks(exchange_stream& exchanges, Fill const& fill,
-                                            std::size_t count = 1) {
-    auto& world = stepper_.groups_.world();
+  [[nodiscard]] buffer<T> gather_from_ranks(Fill const& fill, std::size_t count = 1) {
+    auto& world = state_.groups.world();
     std::size_t const total = count * static_cast<std::size_t>(world.size());
-    auto memory = stepper_.device().template allocate_shared<T>(total + count);
+    auto memory = state_.device.template allocate_shared<T>(total + count);
     fill(memory.span().last(count));
     auto const bytes = [&](std::size_t first, std::size_t length) {
       return std::span(reinterpret_cast<std::uint8_t*>(memory.data() + first), length * sizeof(T));
     };
-    world.all_gather(exchanges, bytes(0, total), std::span<std::uint8_t const>(bytes(total, count)))
+    world
+        .all_gather(session_.exchanges(), bytes(0, total),
+                    std::span<std::uint8_t const>(bytes(total, count)))
         .wait();
     return memory;
   }
 
   /// Adds the fingerprints of all ranks to statements_. Collective; blocks.
-  void gather(exchange_stream& exchanges, std::vector<fingerprint> const& own_prints) {
+  void gather(std::vector<fingerprint> const& own_prints) {
     auto const counts = gather_from_ranks<std::size_t>(
-        exchanges, [&](std::span<std::size_t> own_count) { own_count[0] = own_prints.size(); });
-    auto& world = stepper_.groups_.world();
+        [&](std::span<std::size_t> own_count) { own_count[0] = own_prints.size(); });
+    auto& world = state_.groups.world();
     std::size_t max_count = 0;
     for (int rank = 0; rank < world.size(); ++rank)
       max_count = std::max(max_count, counts.data()[rank]);
     auto const prints = gather_from_ranks<fingerprint>(
-        exchanges, [&](auto destination) { std::ranges::copy(own_prints, destination.begin()); },
-        max_count);
+        [&](auto destination) { std::ranges::copy(own_prints, destination.begin()); }, max_count);
     for (int rank = 0; rank < world.size(); ++rank)
       for (std::size_t i = 0; i < counts.data()[rank]; ++i)
         statements_.push_back({prints.data()[static_cast<std::size_t>(rank) * max_count + i],
                                world.world_rank(rank)});
   }
 
-  Stepper& stepper_;
+  Session& session_;
+  state_type& state_;
   fingerprinter<device_type> fingerprints_;
-  int rank_;               // the data rank of this process
-  int observed_rank_ = 0;  // the data rank whose microbatches the passes are of
-  bool runs_passes_only_ = false;
+  int rank_;                           // the data rank of this process
+  int observed_rank_ = 0;              // the data rank whose microbatches the passes are of
   bool agreed_ = true;                 // in the last step
   std::set<std::size_t> later_units_;  // units with gradients of later microbatches
   std::vector<fingerprint>

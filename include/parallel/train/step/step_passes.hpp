@@ -11,44 +11,30 @@
 
 #include <parallel/train/setup/stage_memory.hpp>
 #include <parallel/train/step/step_plan.hpp>
+#include <parallel/train/step/step_request.hpp>
 
 namespace parallel::train {
-
-/// The microbatches of one rank and their positions in the global batch. Empty ones come last.
-template <class Model>
-struct step_batches {
-  std::span<typename Model::microbatch const> batches;
-  std::span<index const> first_sequences;
-  position current;
-  pass mode = pass::training;
-};
-
-/// Throws unless every microbatch of a step has a position in the global batch.
-template <class Model>
-void require_first_sequences(step_batches<Model> const& step) {
-  require(step.batches.size() == step.first_sequences.size(), "a step of ", step.batches.size(),
-          " microbatches is given ", step.first_sequences.size(),
-          " first_sequences; give the number that the first sequence of each has in the global "
-          "batch, and any of those without rows");
-}
 
 template <class Model>
 class step_passes {
  public:
   using element = typename Model::element;
   using sums_type = statistics<loss_type<element>>;
+  using request_type = step_request<typename Model::microbatch>;
 
   /// Everything is borrowed. `sums`: one for each microbatch, or for the empty one of a rank that
   /// has none; `bytes`: what bytes_of_step says; `every_is_fresh`: every microbatch's gradients
   /// replace what is in their buffer, not only the first one's.
   step_passes(Model const& model, step_plan const& plan, step_bytes const& bytes, arena& memory,
-              step_batches<Model> batches, std::span<sums_type> sums, bool every_is_fresh)
+              request_type const& request, pass mode, std::span<sums_type> sums,
+              bool every_is_fresh)
       : model_(model),
         plan_(plan),
         scratch_(memory.cut(bytes.scratch)),
         second_scratch_(memory.cut(bytes.second_scratch)),
         shared_(scratch_, &second_scratch_),
-        batches_(batches),
+        request_(request),
+        mode_(mode),
         sums_(sums),
         every_is_fresh_(every_is_fresh) {
     for (std::size_t k = 0; k < plan.stages.size(); ++k) {
@@ -64,7 +50,7 @@ class step_passes {
 
   /// Whether no rank of this pipeline has a sequence for a microbatch.
   [[nodiscard]] bool is_empty(int microbatch) const {
-    return static_cast<std::size_t>(microbatch) >= batches_.batches.size() ||
+    return static_cast<std::size_t>(microbatch) >= request_.microbatches.size() ||
            model_.rows(batch(microbatch)) == 0;
   }
 
@@ -82,6 +68,8 @@ class step_passes {
     return slot(task).activations.gradient.span();
   }
 
+  [[nodiscard]] request_type const& request() const { return request_; }
+
   /// Enqueues a pass, which must not be of an empty microbatch.
   template <class Stream>
   void run(action const& a, Stream& compute) {
@@ -91,8 +79,7 @@ class step_passes {
     auto const& b = batch(a.task.microbatch);
     bool const goes_forward = a.pass == pass_kind::forward || a.pass == pass_kind::forward_backward;
     if (goes_forward && a.model_part == range.front()) own_slot.memory.release(0);
-    auto c = context_of(model_, compute, own_slot.memory, batches_.mode,
-                        position_of(a.task.microbatch), b);
+    auto c = context_of(model_, compute, own_slot.memory, mode_, position_of(a.task.microbatch), b);
     c.overwrite_gradients = a.first || every_is_fresh_;
     stage_edges<Model> boundary;
     if (!range.entry) {  // a boundary buffer of an evaluation has no gradient
@@ -116,13 +103,13 @@ class step_passes {
   };
 
   [[nodiscard]] typename Model::microbatch const& batch(int m) const {
-    return batches_.batches[static_cast<std::size_t>(m)];
+    return request_.microbatches[static_cast<std::size_t>(m)];
   }
   [[nodiscard]] position position_of(int m) const {
-    auto out = batches_.current;
-    if (!batches_.first_sequences.empty())
+    auto out = request_.position;
+    if (!request_.first_sequences.empty())
       out.first_sequence =
-          static_cast<std::uint64_t>(batches_.first_sequences[static_cast<std::size_t>(m)]);
+          static_cast<std::uint64_t>(request_.first_sequences[static_cast<std::size_t>(m)]);
     return out;
   }
   [[nodiscard]] chunk& chunk_of(pipeline::microbatch_task const& task) {
@@ -145,7 +132,8 @@ class step_passes {
   arena scratch_;
   arena second_scratch_;
   pass_memory<Model> shared_;
-  step_batches<Model> batches_;
+  request_type request_;
+  pass mode_;
   std::span<sums_type> sums_;
   bool every_is_fresh_;
   std::vector<chunk> chunks_;

@@ -21,41 +21,32 @@
 
 namespace parallel::train {
 
-/// The terms of one step with elements T, besides its microbatches.
-template <class T>
-struct step_update {
-  std::uint32_t step = 0;
-  double learning_rate_factor = 1;
-  tensor_squares_meter<T>* meter = nullptr;  // measures every tensor; null: none is measured
-};
-
 /// The program that a step's plan runs: passes, and everything that depends on them.
-template <class Stepper>
-struct stepper_program : step_passes<typename Stepper::model_type> {
-  using stream = typename Stepper::stream;
-  using exchange_stream = typename Stepper::exchange_stream;
-  using update = step_update<typename Stepper::element>;
+template <class State>
+class stepper_program : public step_passes<typename State::model_type> {
+ public:
+  using stream = typename State::stream;
+  using exchange_stream = typename State::exchange_stream;
+  using meter_type = tensor_squares_meter<typename State::element>;
 
+  /// `meter` measures every tensor; null: none is measured. `passes_only`: nothing is reduced or
+  /// updated. `passes`: the arguments of step_passes.
   template <class... Arguments>
-  stepper_program(Stepper& owner, stream& compute, exchange_stream* reductions, update const& terms,
-                  Arguments&&... passes)
-      : step_passes<typename Stepper::model_type>(std::forward<Arguments>(passes)...),
-        stepper_(owner),
-        main(compute),
-        exchanges(reductions),
-        terms_(terms) {}
-
-  Stepper& stepper_;
-  stream& main;
-  exchange_stream* exchanges;
-  update const& terms_;
+  stepper_program(State& state, stream& compute, exchange_stream* reductions, meter_type* meter,
+                  bool passes_only, Arguments&&... passes)
+      : step_passes<typename State::model_type>(std::forward<Arguments>(passes)...),
+        state_(state),
+        main_(compute),
+        exchanges_(reductions),
+        meter_(meter),
+        passes_only_(passes_only) {}
 
   void compute(action const& a, stream& queue) {
     using enum action_kind;
-    auto& set = stepper_.placed_.set();
+    auto& set = state_.placed.set();
     bool const empty = this->is_empty(a.task.microbatch);
-    auto* const check = stepper_.checked_by_;
-    if (check != nullptr && check->runs_passes_only() && follows_passes(a.kind)) return;
+    auto* const check = state_.check;
+    if (passes_only_ && follows_passes(a.kind)) return;
     switch (a.kind) {
       case pass: {
         if (a.buffer >= 0) set.bind_values(a.model_part, a.buffer);
@@ -72,98 +63,100 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
       case finish_tree: return set.finish_trees(a.model_part, queue);
       case prepare:
         if (this->is_empty(0)) return unit(a).memory.clear_gradients(queue);
-        if (!unit(a).memory.gradients_sharded() && !stepper_.by_tree())
+        if (!unit(a).memory.gradients_sharded() && !state_.by_tree())
           unit(a).memory.prepare_gradients(queue);
         return;
       case join_uses: return unit(a).memory.join_uses(queue);
-      case measure: return stepper_.results_.norm.add(unit(a).memory, queue);
+      case measure: return state_.results.norm.add(unit(a).memory, queue);
       case clip:
-        if (stepper_.options_.keep_finite || stepper_.limits_.has_limit())
-          stepper_.outcome_ = stepper_.results_.judge(queue, stepper_.limits_);
-        if (check != nullptr && !check->agree(queue, *exchanges))
-          stepper_.outcome_ = step_outcome::corrupted;
+        if (state_.options.keep_finite || state_.limits.has_limit())
+          state_.outcome = state_.results.judge(queue, state_.limits);
+        if (check != nullptr && !check->agree(queue, *exchanges_))
+          state_.outcome = step_outcome::corrupted;
         if (!updates()) return;
         clip_parts(queue);
-        return stepper_.results_.enqueue_scale(queue, stepper_.options_.clip.norm_threshold());
+        return state_.results.enqueue_scale(queue, state_.options.clip.norm_threshold());
       case begin_update: return updates() ? this->begin_update(unit(a), queue) : void();
       case action_kind::update:
         if (!updates()) return;
-        if (!stepper_.plans().units()[static_cast<std::size_t>(a.unit)].exchanges_update)
+        if (!state_.placed.plans().units()[static_cast<std::size_t>(a.unit)].exchanges_update)
           this->begin_update(unit(a), queue);
         return update_unit(unit(a), queue);
       default: return;  // begin, reshard and end only mark points for other streams
     }
   }
 
-  void exchange(action const& a, exchange_stream& queue,
-                typename Stepper::requests_type& requests) {
+  void exchange(action const& a, exchange_stream& queue, typename State::requests_type& requests) {
     using enum action_kind;
-    if (stepper_.checked_by_ != nullptr && stepper_.checked_by_->runs_passes_only() &&
-        follows_passes(a.kind))
-      return;
+    if (passes_only_ && follows_passes(a.kind)) return;
     auto const use = static_cast<std::size_t>(a.use);
-    auto const axes = stepper_.groups_.axes();
+    auto const axes = state_.groups.axes();
     switch (a.kind) {
       case unshard:
-        return stepper_.placed_.set().unshard(unit(a), a.use, a.buffer, axes, queue, requests);
+        return state_.placed.set().unshard(unit(a), a.use, a.buffer, axes, queue, requests);
       case reduce_scatter:
-        return stepper_.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, queue);
+        return state_.placed.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, queue);
       case reduce: return reduce_bucket(a, queue, requests);
-      case reduce_tied: return stepper_.placed_.reduce_tied(unit(a), queue, requests);
+      case reduce_tied: return state_.placed.reduce_tied(unit(a), queue, requests);
       case exchange_update:
         return updates() ? this->exchange_update(unit(a), queue, requests) : void();
-      case reduce_scalars: return stepper_.results_.exchange(stepper_.groups_.world(), main, queue);
+      case reduce_scalars: return state_.results.exchange(state_.groups.world(), main_, queue);
       default: return unit(a).memory.gather(axes, queue, requests);
     }
   }
 
-  [[nodiscard]] bool updates() const { return stepper_.outcome_ == step_outcome::updated; }
+  [[nodiscard]] bool updates() const { return state_.outcome == step_outcome::updated; }
 
-  [[nodiscard]] typename Stepper::unit_entry& unit(action const& a) const {
-    return stepper_.placed_.units()[static_cast<std::size_t>(a.unit)];
+  [[nodiscard]] typename State::unit_entry& unit(action const& a) const {
+    return state_.placed.units()[static_cast<std::size_t>(a.unit)];
   }
 
  private:
   void reduce_bucket(action const& a, exchange_stream& queue,
-                     typename Stepper::requests_type& requests) {
-    std::vector<zero::unit_gradients<typename Stepper::element>> members;
+                     typename State::requests_type& requests) {
+    std::vector<zero::unit_gradients<typename State::element>> members;
     for (auto const& [unit, use] : a.bucket)
-      members.push_back({&stepper_.placed_.units()[static_cast<std::size_t>(unit)].memory,
+      members.push_back({&state_.placed.units()[static_cast<std::size_t>(unit)].memory,
                          static_cast<std::size_t>(use)});
-    zero::reduce<typename Stepper::element>(members, stepper_.groups_.axes(), queue, requests);
+    zero::reduce<typename State::element>(members, state_.groups.axes(), queue, requests);
   }
   /// Clips the gradients by rules that are not one common factor. The host waits for the number of
   /// tokens.
   void clip_parts([[maybe_unused]] stream& queue) {
-    if constexpr (!std::is_integral_v<typename Stepper::gradient_type>)
+    if constexpr (!std::is_integral_v<typename State::gradient_type>)
       train::clip_parts(
-          stepper_.options_.clip, stepper_.options_.order, stepper_.placed_.units(),
-          stepper_.placed_.tensors(), stepper_.device_, stepper_.groups_.world(), queue, *exchanges,
-          [this] {
-            return stepper_.results_.result(stepper_.options_.clip.norm_threshold()).sums.tokens;
+          state_.options.clip, state_.options.order, state_.placed.units(), state_.placed.tensors(),
+          state_.device, state_.groups.world(), queue, *exchanges_, [this] {
+            return state_.results.result(state_.options.clip.norm_threshold()).sums.tokens;
           });
   }
-  [[nodiscard]] auto optimizers() const { return std::span(std::as_const(stepper_.optimizers_)); }
-  [[nodiscard]] step_info<typename Stepper::gradient_type> info() const {
-    return {std::int64_t{terms_.step} + 1, terms_.learning_rate_factor, stepper_.results_.scale()};
+  [[nodiscard]] auto optimizers() const { return std::span(std::as_const(state_.optimizers)); }
+  [[nodiscard]] step_info<typename State::gradient_type> info() const {
+    auto const& now = this->request().position;
+    return {std::int64_t{now.updates.value_or(now.step)} + 1, this->request().learning_rate_factor,
+            state_.results.scale()};
   }
-  void begin_update(typename Stepper::unit_entry const& entry, stream& queue) {
-    zero::begin_update(entry.memory, queue, optimizers(), stepper_.placed_.set().workspace(),
-                       info());
+  void begin_update(typename State::unit_entry const& entry, stream& queue) {
+    zero::begin_update(entry.memory, queue, optimizers(), state_.placed.set().workspace(), info());
   }
-  void exchange_update(typename Stepper::unit_entry const& entry, exchange_stream& queue,
-                       typename Stepper::requests_type& requests) {
+  void exchange_update(typename State::unit_entry const& entry, exchange_stream& queue,
+                       typename State::requests_type& requests) {
     zero::exchange_update(entry.memory,
-                          stepper_.groups_.axes().for_updates(stepper_.groups_.tensor.size()),
-                          queue, optimizers(), stepper_.placed_.set().workspace(), requests);
+                          state_.groups.axes().for_updates(state_.groups.tensor.size()), queue,
+                          optimizers(), state_.placed.set().workspace(), requests);
   }
-  void update_unit(typename Stepper::unit_entry const& entry, stream& queue) {
+  void update_unit(typename State::unit_entry const& entry, stream& queue) {
     [[maybe_unused]] auto const named = annotate(queue, [] { return std::string("optimizer"); });
-    if (terms_.meter != nullptr)
-      terms_.meter->measure_before(entry.memory, queue, stepper_.device_);
-    zero::update(entry.memory, queue, optimizers(), stepper_.placed_.set().workspace(), info());
-    if (terms_.meter != nullptr) terms_.meter->measure_after(entry.memory, queue);
+    if (meter_ != nullptr) meter_->measure_before(entry.memory, queue, state_.device);
+    zero::update(entry.memory, queue, optimizers(), state_.placed.set().workspace(), info());
+    if (meter_ != nullptr) meter_->measure_after(entry.memory, queue);
   }
+
+  State& state_;
+  stream& main_;
+  exchange_stream* exchanges_;
+  meter_type* meter_;
+  bool passes_only_;
 };
 
 }  // namespace parallel::train

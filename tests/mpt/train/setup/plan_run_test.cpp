@@ -72,8 +72,7 @@ void check(mpt::train_config const& config, int ranks, std::size_t available = 0
     auto const evaluation_batch = make_batch(config.evaluation.device_eval_batch_size);
     std::vector const batches(2, training_batch.view({0, training_batch.count()}));
     std::vector<index> const first(2, 0);
-    (void)step.step(compute, exchanges, memory, std::span(batches), std::span(first), {.seed = 3},
-                    1.0);
+    (void)step.step(compute, exchanges, memory, {batches, first, {.seed = 3}, 1.0});
     if (!config.eval_loaders.empty()) {
       auto const batch = evaluation_batch.view({0, evaluation_batch.count()});
       train::statistics_sum<double> sums;

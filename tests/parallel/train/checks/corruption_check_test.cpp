@@ -46,26 +46,22 @@ class checked_rank {
  public:
   using device = flipping::device;
   using rank_type = ring_rank<device, parallel::any_communicator>;
-  using stepper_type = std::remove_reference_t<decltype(std::declval<rank_type&>().stepper())>;
-  using check_type = parallel::train::corruption_check<stepper_type>;
+  using session_type = std::remove_reference_t<decltype(std::declval<rank_type&>().session())>;
+  using check_type = parallel::train::corruption_check<session_type>;
 
   checked_rank(parallel::any_communicator world, layout const& run_layout,
                std::shared_ptr<flipping::fault> fault = std::make_shared<flipping::fault>())
       : layout_(run_layout),
         inner_(std::move(world), run_layout, device(std::move(fault))),
-        check_(inner_.stepper()) {
-    auto const largest_data = data_of(0, 0);  // no rank has more data
-    memory_ = parallel::arena(inner_.device().allocate<std::byte>(
-        inner_.stepper().plan_activations(largest_data.batches())));
-  }
+        check_(inner_.session()) {}
 
   auto step(index step_number) {
     auto const own_data =
         data_of(step_number, layout_.shape().position<axis::replicate, axis::shard>(rank()));
     std::optional<step_data<device>> other_data;
-    return check_.step(inner_.compute(), inner_.exchanges(), memory_, own_data.batches(),
-                       own_data.first_sequences(),
-                       {.seed = 42, .step = static_cast<std::uint32_t>(step_number)}, 1.0,
+    return check_.step({own_data.batches(),
+                        own_data.first_sequences(),
+                        {.seed = 42, .step = static_cast<std::uint32_t>(step_number)}},
                        [&](int data_rank) {
                          other_data.emplace(data_of(step_number, data_rank));
                          return check_type::work{other_data->batches().front(),
@@ -87,7 +83,6 @@ class checked_rank {
   layout const& layout_;
   rank_type inner_;
   check_type check_;
-  parallel::arena memory_;
 };
 
 /// The outcome of a layout when every step is checked.
@@ -103,7 +98,7 @@ outcome run_checked(layout const& run_layout) {
       CHECK(step_done.step.updated());
       out.add(static_cast<std::size_t>(step), step_done.step);
     }
-    checked.stepper().gather_values(checked.inner().compute());
+    checked.inner().session().gather_values();
     std::scoped_lock const guard(lock);
     collect(checked.stepper(), out);
   });
@@ -204,7 +199,7 @@ found run_with(layout const& run_layout, bit_flip const& flip, std::uint64_t bit
     fault->strikes = {};
     if (!step_done.faults.empty() && step_done.may_repeat()) {
       CHECK(checked.step(1).step.updated());
-      checked.stepper().gather_values(checked.inner().compute());
+      checked.inner().session().gather_values();
       std::scoped_lock const guard(lock);
       collect(checked.stepper(), final_outcome);
     }
@@ -342,7 +337,7 @@ TEST_CASE(
           run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
             checked_rank checked(parallel::any_communicator(std::move(comm)), run_layout);
             REQUIRE(checked.step(0).faults.empty());
-            checked.stepper().gather_values(checked.inner().compute());
+            checked.inner().session().gather_values();
             if (checked.rank() == flipped_rank) {
               std::size_t count = 0, element_number = 0;
               for_each_held(checked.stepper(), states, [&](auto const&, ring&) { ++count; });
@@ -451,22 +446,20 @@ std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_o
   std::vector<float> out;
   parallel::threads::run(3, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
-    parallel::host::stream compute, exchanges;
-    parallel::arena memory(device.allocate<std::byte>(4096));
     given_gradients<float> model(
         {{"a", {4, 3}, std::vector<float>(12, 2.0F), std::vector<float>(12, 0.5F)},
          {"b", {5}, std::vector<float>(5, -1.0F), std::vector<float>(5, 0.25F)}});
-    parallel::train::stepper step(model, device, comm, parallel::decoupled_adamw{},
-                                  {.level = level, .keep_finite = true, .order = order});
-    model.set_weights(step);
-    parallel::train::corruption_check check(step);
+    parallel::train::session session(model, device, comm, parallel::decoupled_adamw{},
+                                     {.level = level, .keep_finite = true, .order = order});
+    model.set_weights(session.stepper());
+    parallel::train::corruption_check check(session);
     for (int number = 0; number < 3; ++number) {
       auto const batch_of = [&](int data_rank) {
         return given_microbatch<float>{data_rank == 2 ? last_factor : float(data_rank + 2), 1};
       };
       bool const is_wrong_step = wrong_addend != 0 && number == 2;
       bool const is_above_limit = limited && number == 1;
-      step.limit(is_above_limit ? step_limits{.loss = 0.1} : step_limits{});
+      session.stepper().limit(is_above_limit ? step_limits{.loss = 0.1} : step_limits{});
       float const third = 3 + (is_wrong_step && comm.rank() == 1 ? wrong_addend : 0);
       model.set_gradient(1, {float(number), 0.1F, third, -0.3F, 4.0F});
       std::vector<given_microbatch<float>> const batches{batch_of(comm.rank()),
@@ -474,24 +467,21 @@ std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_o
       std::vector<index> const first{comm.rank(), comm.rank()};
       parallel::position const current{.step = static_cast<std::uint32_t>(number)};
       if (!checked) {
-        static_cast<void>(step.step(compute, exchanges, memory, std::span(batches),
-                                    std::span(first), current, 1.0));
+        static_cast<void>(session.step({batches, first, current}));
         continue;
       }
-      auto const step_done =
-          check.step(compute, exchanges, memory, std::span(batches), std::span(first), current, 1.0,
-                     [&](int data_rank) {
-                       return decltype(check)::work{batch_of(data_rank), data_rank};
-                     });
+      auto const step_done = check.step({batches, first, current}, [&](int data_rank) {
+        return decltype(check)::work{batch_of(data_rank), data_rank};
+      });
       CHECK(step_done.step.outcome == (is_wrong_step    ? step_outcome::corrupted
                                        : is_above_limit ? step_outcome::above_limit
                                                         : step_outcome::updated));
       CHECK(ranks_in(step_done.faults, true) == (is_wrong_step ? std::set{1} : std::set<int>{}));
       CHECK(ranks_in(step_done.faults, false).empty());
     }
-    step.gather_values(compute);
+    session.gather_values();
     if (comm.rank() == 0)
-      model.for_each_held(step, [&](std::size_t, index, std::span<float> values) {
+      model.for_each_held(session.stepper(), [&](std::size_t, index, std::span<float> values) {
         out.insert(out.end(), values.begin(), values.end());
       });
   });

@@ -325,8 +325,8 @@ std::string refusal(mistakes const& wrong, run_options const& options = {}) {
       train::statistics_sum<double> sums;
       if (options.evaluates)
         return step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
-      static_cast<void>(step.step(compute, exchanges, memory, std::span(&batch, 1), first, position,
-                                  options.factor));
+      static_cast<void>(
+          step.step(compute, exchanges, memory, {{&batch, 1}, first, position, options.factor}));
     });
   });
 }

@@ -108,9 +108,11 @@ TEST_CASE("step agreement: 17 sequences on two ranks under ZeRO-3 are refused wi
          parallel::arena memory(trainer.device().template allocate<std::byte>(
              trainer.stepper().plan_activations(step_batches.batches())));
          parallel::host::stream exchanges;
-         (void)trainer.stepper().step(
-             trainer.compute(), exchanges, memory, step_batches.batches().first(count),
-             step_batches.first_sequences().first(count), {.seed = 42, .step = 5}, 1.0);
+         (void)trainer.stepper().step(trainer.compute(), exchanges, memory,
+                                      {step_batches.batches().first(count),
+                                       step_batches.first_sequences().first(count),
+                                       {.seed = 42, .step = 5},
+                                       1.0});
        })) {
     CAPTURE(message);
     CHECK(message.find("ranks begin different steps: rank 0 begins step 5 of 9 microbatches with "

@@ -102,8 +102,7 @@ void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::l
   auto const max_batches = static_cast<std::size_t>(share_of(0).size());
   batches.resize(max_batches, {0, 0});
   first.resize(max_batches);
-  auto const result = step.step(compute, exchanges, memory, std::span(std::as_const(batches)),
-                                std::span(std::as_const(first)), {}, 1.0);
+  auto const result = step.step(compute, exchanges, memory, {batches, first, {}, 1.0});
   model.for_each_held(step, [&](std::size_t i, index from, std::span<T> values) {
     out.held[static_cast<std::size_t>(comm.rank())].push_back(
         {i, from, {values.begin(), values.end()}});

@@ -67,9 +67,9 @@ outcome outcome_after(std::vector<given_step> const& steps, zero::level level,
       std::vector<index> const first{comm.rank()};
       step.ask_to_stop(comm.rank() == 2 && step_values.number == 2);
       step.limit(step_values.limits);
-      auto const result =
-          step.step(compute, exchanges, memory, std::span(batches), std::span(first),
-                    {.step = static_cast<std::uint32_t>(step_values.number)}, 1.0);
+      auto const result = step.step(
+          compute, exchanges, memory,
+          {batches, first, {.step = static_cast<std::uint32_t>(step_values.number)}, 1.0});
       CHECK(result.outcome == step_values.expected);
       CHECK(result.updated() == (step_values.expected == step_outcome::updated));
       CHECK(std::isfinite(result.gradient_norm) == std::isfinite(step_values.of_rank_1));
@@ -160,8 +160,7 @@ TEST_CASE("stepper: ranks with different limits get an error") {
         if (comm.rank() == 1) step.limit({.loss = 2});
         std::vector<test::given_microbatch<float>> const batches{{1, 1}};
         std::vector<index> const first{comm.rank()};
-        static_cast<void>(
-            step.step(compute, exchanges, memory, std::span(batches), std::span(first), {}, 1.0));
+        static_cast<void>(step.step(compute, exchanges, memory, {batches, first, {}, 1.0}));
       });
     } catch (parallel::error const& thrown) {
       message = thrown.what();

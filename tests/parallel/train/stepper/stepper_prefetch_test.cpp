@@ -124,8 +124,8 @@ void run(parallel::train::stepper_options const& options, int steps, pass_hold c
     for (int i = 0; i < steps; ++i) {
       if (i + 1 == steps) held_call = calls.load();
       log.clear();
-      (void)step.step(compute, exchanges, memory, std::span(std::as_const(batches)),
-                      std::span(first), {.step = static_cast<std::uint32_t>(i)}, 1.0);
+      (void)step.step(compute, exchanges, memory,
+                      {batches, first, {.step = static_cast<std::uint32_t>(i)}, 1.0});
     }
     check(log, held_call);
   });

@@ -135,8 +135,7 @@ outcome run(layout const& run_layout) {
     std::vector<test::given_microbatch<float>> batches;
     for (int m = 1; m <= microbatches; ++m) batches.push_back({static_cast<float>(m), 1});
     std::vector<index> const first(batches.size(), 0);
-    static_cast<void>(step.step(compute, exchanges, memory, std::span(std::as_const(batches)),
-                                std::span(first), {}, 1.0));
+    static_cast<void>(step.step(compute, exchanges, memory, {batches, first, {}, 1.0}));
     test::given_gradients<float> planned(tensors_of(0));
     auto const plan = train::plan_units(
         planned, train::optimizer_groups<test::plain_descent>(test::plain_descent{}),
