@@ -479,15 +479,16 @@ int train_program(int argc, char** argv, std::string const& description,
     bool const reads_data =
         !config.print_plan &&
         (!config.dry_run || needs_data_for_duration(config) || needs_data_for_packing(config));
+    mpt::remote_sets sets;
     if (reads_data) {
       apps::fetch_named_sets(config);
-      apps::open_remote_sets(config);
+      sets = apps::open_remote_sets(config);
     }
     auto const open_trackers = config.dry_run || config.print_plan
                                    ? mpt::tracker_opener()
                                    : trackers_of(config, is_primary());
-    auto inputs =
-        reads_data ? apps::read_run_inputs(config, started.has_value()) : apps::run_inputs();
+    auto inputs = reads_data ? apps::read_run_inputs(config, std::move(sets), started.has_value())
+                             : apps::run_inputs();
     inputs.parts.open_trackers = open_trackers;
     if (is_primary())
       for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);

@@ -4,12 +4,11 @@
 
 #include <mpt/console/say.hpp>
 #include <mpt/hub/settings.hpp>
-#include <mpt/train/data/remote_sets.hpp>
 
 #include <inputs/http.hpp>
 #include <launch/launch.hpp>
 
-void apps::open_remote_sets(mpt::train_config& config) {
+mpt::remote_sets apps::open_remote_sets(mpt::train_config const& config) {
   bool const says_waits = is_primary_here();
   mpt::data::shard_cache_options options;
   options.connect = [says_waits](mpt::net::retry_policy const& policy,
@@ -19,6 +18,6 @@ void apps::open_remote_sets(mpt::train_config& config) {
   options.note = [says_waits](std::string const& sentence) {
     if (says_waits) mpt::console::say("note: {}\n", sentence);
   };
-  mpt::open_remote_sets(config, options,
-                        [] { return mpt::net::read_object_store(mpt::hub::process_environment); });
+  return mpt::open_remote_sets(
+      config, options, [] { return mpt::net::read_object_store(mpt::hub::process_environment); });
 }

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <mpt/config/train.hpp>
+#include <mpt/train/data/remote_sets.hpp>
 
 namespace apps {
 
 /// Opens the caches of the loaders whose `remote` is an address.
-void open_remote_sets(mpt::train_config& config);
+[[nodiscard]] mpt::remote_sets open_remote_sets(mpt::train_config const& config);
 
 }  // namespace apps

@@ -12,13 +12,14 @@
 
 namespace mpt {
 
-run_parts read_run_parts(train_config const& config, run_examples examples) {
+run_parts read_run_parts(train_config const& config, run_examples examples, remote_sets sets) {
   auto const ratio = detail::automatic_packing_ratio(config.train_loader, examples.train.get(),
                                                      config.global_train_batch_size);
-  run_parts out{.data = std::make_shared<configured_data const>(std::move(examples)),
-                .open_weights = open_pretrained,
-                .adapter_base = adapter_base_of(config),
-                .packing_ratio = ratio};
+  run_parts out{
+      .data = std::make_shared<configured_data const>(std::move(examples), std::move(sets)),
+      .open_weights = open_pretrained,
+      .adapter_base = adapter_base_of(config),
+      .packing_ratio = ratio};
   if (!config.icl.tasks.empty())
     out.tasks = std::make_shared<task_evaluation const>(read_task_set(config));
   auto const& callbacks = config.callbacks;

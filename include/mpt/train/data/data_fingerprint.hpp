@@ -11,6 +11,7 @@
 #include <mpt/config/train.hpp>
 #include <mpt/data/token_dataset.hpp>
 #include <mpt/train/data/example_set.hpp>
+#include <mpt/train/data/remote_sets.hpp>
 #include <parallel/checkpoint/format/hash.hpp>
 
 namespace mpt {
@@ -46,6 +47,7 @@ class shard_hashes {
 /// read_run_examples. Throws for a set that cannot be read. Cost: three shards of each set are
 /// read.
 [[nodiscard]] std::vector<std::string> data_fingerprint(train_config const& config,
-                                                        run_examples const& examples);
+                                                        run_examples const& examples,
+                                                        remote_sets const& sets = {});
 
 }  // namespace mpt

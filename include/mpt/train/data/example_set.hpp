@@ -12,6 +12,7 @@
 #include <mpt/finetune/example.hpp>
 #include <mpt/finetune/read_examples.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/train/data/remote_sets.hpp>
 
 namespace mpt {
 
@@ -45,6 +46,7 @@ struct example_libraries {
 /// Reads and tokenises the examples of all finetuning loaders of a run. Cost: one thread reads; 8
 /// bytes of memory per id.
 [[nodiscard]] run_examples read_run_examples(train_config const& config,
-                                             example_libraries const& libraries = {});
+                                             example_libraries const& libraries = {},
+                                             remote_sets const& sets = {});
 
 }  // namespace mpt

@@ -19,6 +19,7 @@ struct fixture {
   int unreachable_attempts = 0;
   int asked_for_store = 0;
   mpt::train_config config{};
+  mpt::remote_sets sets{};
 
   void open() {
     mpt::data::shard_cache_options options;
@@ -37,7 +38,7 @@ struct fixture {
       return mpt::net::network{mpt::net::http_client(transport)};
     };
     options.note = [this](std::string const& sentence) { notes.push_back(sentence); };
-    mpt::open_remote_sets(config, options, [this] {
+    sets = mpt::open_remote_sets(config, options, [this] {
       ++asked_for_store;
       mpt::net::object_store store;
       store.endpoint = "http://store";
@@ -59,13 +60,13 @@ TEST_CASE("remote sets: loaders with an address get a cache, others none") {
   CHECK(run.addresses == std::vector<std::string>{"https://h/c4/train/index.json",
                                                   "http://store/bucket/x/index.json"});
   CHECK(run.asked_for_store == 1);
-  auto const& train = run.config.train_loader;
-  REQUIRE(train.cache != nullptr);
-  CHECK(mpt::remote_set_of(train, run.folder / "a" / "train").cache == train.cache);
+  auto const& train = run.sets.train;
+  REQUIRE(train != nullptr);
+  CHECK(mpt::remote_set_of(train, run.folder / "a" / "train").cache == train);
   CHECK(mpt::remote_set_of(train, run.folder / "b").cache == nullptr);
-  CHECK(run.config.eval_loaders[0].cache != nullptr);
-  CHECK(run.config.eval_loaders[0].cache != train.cache);
-  CHECK(run.config.eval_loaders[1].cache == nullptr);
+  CHECK(run.sets.evaluation_cache(0) != nullptr);
+  CHECK(run.sets.evaluation_cache(0) != train);
+  CHECK(run.sets.evaluation_cache(1) == nullptr);
 }
 
 TEST_CASE("remote sets: a folder that has an index no run downloaded is a local set") {
@@ -74,7 +75,7 @@ TEST_CASE("remote sets: a folder that has an index no run downloaded is a local 
   run.config.train_loader.streams = {{.local = run.folder.path(), .remote = "https://h/c4"}};
   run.open();
   CHECK(run.addresses.empty());
-  CHECK(run.config.train_loader.cache == nullptr);
+  CHECK(run.sets.train == nullptr);
 }
 
 TEST_CASE("remote sets: a folder that holds a part of its shards is no local set") {
@@ -108,9 +109,9 @@ TEST_CASE("remote sets: a cache of a run before is one again, and its index is k
   run.open();
   CHECK(run.attempts == 4);
   CHECK(run.unreachable_attempts == 4);
-  run.config.train_loader.cache.reset();
+  run.sets = {};
   run.open();
-  CHECK(run.config.train_loader.cache != nullptr);
+  CHECK(run.sets.train != nullptr);
   CHECK(run.addresses.size() == 1);
 }
 
