@@ -8,7 +8,7 @@
 #include <inputs/http.hpp>
 #include <launch/launch.hpp>
 
-mpt::remote_sets apps::open_remote_sets(mpt::train_config const& config) {
+mpt::remote_sets apps::open_remote_sets(mpt::data_config const& data) {
   bool const says_waits = is_primary_here();
   mpt::data::shard_cache_options options;
   options.connect = [says_waits](mpt::net::retry_policy const& policy,
@@ -19,5 +19,5 @@ mpt::remote_sets apps::open_remote_sets(mpt::train_config const& config) {
     if (says_waits) mpt::console::say("note: {}\n", sentence);
   };
   return mpt::open_remote_sets(
-      config, options, [] { return mpt::net::read_object_store(mpt::hub::process_environment); });
+      data, options, [] { return mpt::net::read_object_store(mpt::hub::process_environment); });
 }

@@ -7,6 +7,6 @@
 namespace apps {
 
 /// Opens the caches of the loaders whose `remote` is an address.
-[[nodiscard]] mpt::remote_sets open_remote_sets(mpt::train_config const& config);
+[[nodiscard]] mpt::remote_sets open_remote_sets(mpt::data_config const& data);
 
 }  // namespace apps

@@ -17,10 +17,11 @@ namespace apps {
 run_inputs read_run_inputs(mpt::train_config const& config, mpt::remote_sets sets, bool compared) {
   auto examples = mpt::read_run_examples(
       config, {.parquet = parquet_reader(), .templates = template_engine()}, sets);
-  run_inputs out{.lines = describe(examples, config)};
-  for (auto const& note : mpt::tokenizer_notes(config)) out.lines.push_back("note: " + note);
-  for (auto& line : mpt::describe_packing(examples, config)) out.lines.push_back(std::move(line));
-  if (compared) out.fingerprint = mpt::data_fingerprint(config, examples, sets);
+  run_inputs out{.lines = describe(examples, config.data)};
+  for (auto const& note : mpt::tokenizer_notes(config.data)) out.lines.push_back("note: " + note);
+  for (auto& line : mpt::describe_packing(examples, config.data, config.evaluation))
+    out.lines.push_back(std::move(line));
+  if (compared) out.fingerprint = mpt::data_fingerprint(config.model, config.data, examples, sets);
   out.parts = mpt::read_run_parts(config, std::move(examples), std::move(sets));
   return out;
 }

@@ -65,28 +65,28 @@ class trainer {
         plan_(std::move(plan)),
         parts_(parts),
         hooks_(std::move(hooks)),
-        phases_(config.deadlines, hooks_.deadline),
+        phases_(config.run.deadlines, hooks_.deadline),
         mesh_(config, control, exchanges, device),
         host_(mesh_.control_stream()),
-        profiles_(config.profile && control.rank() == 0),
+        profiles_(config.run.profile && control.rank() == 0),
         net_(config.model, mesh_.groups_of_model(), plan_.recompute),
-        session_(net_, device, mesh_.ranks(), groups_of(config, net_),
-                 stepper_options_of(config, plan_),
+        session_(net_, device, mesh_.ranks(), groups_of(config.optimizer, config.callbacks, net_),
+                 stepper_options_of(config.optimizer, config.execution, config.run, plan_),
                  with_trace(device.compute_options(), profiles_ ? &profiler_.compute() : nullptr),
                  with_trace(parallel::comm_options<Comm>(device),
                             profiles_ ? &profiler_.exchanges() : nullptr)),
         batches_(parts.data->batches(config, mesh_.data_rank(), mesh_.data_ranks())),
         batch_data_(device),
-        clock_(clock_of(config, batches_->batches_per_epoch())),
-        callbacks_(make_callbacks(config, clock_)),
+        clock_(clock_of(config.data, config.run, batches_->batches_per_epoch())),
+        callbacks_(make_callbacks(config.callbacks, config.data, clock_)),
         control_([this](std::string const& text) { say(text); }),
         evaluation_sets_(parts.data->evaluation_sets(config, mesh_.data_ranks())),
-        guard_(config) {
+        guard_(config.run) {
     session_.reserve(plan_.for_pipeline_rank(pipeline_rank()).activations);
     session_.stepper().reserve_scratch(session_.compute(),
                                        plan_.for_pipeline_rank(pipeline_rank()).scratch);
-    check_schedule(config.scheduler, clock_);
-    if (config.corruption_check.interval.count > 0)
+    check_schedule(config.optimizer.scheduler, clock_);
+    if (config.run.corruption_check.interval.count > 0)
       checks_.emplace(config, *parts.data, mesh_, device, session_.stepper(),
                       plan_.split.microbatch, session_.compute());
     if (config.callbacks.hf_checkpointer) exports_.emplace(config, parts.exports);
@@ -103,7 +103,7 @@ class trainer {
     phases_.enter(&run_deadlines::load);
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
-    for (auto& note : unfinished_parts_in_epochs(config_.scheduler, clock_))
+    for (auto& note : unfinished_parts_in_epochs(config_.optimizer.scheduler, clock_))
       notes.push_back(std::move(note));
     if (!config_.checkpoint.save_folder.empty() && batch_ < last) {
       auto const origin = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
@@ -117,7 +117,7 @@ class trainer {
       say(exports_->resume(session_.stepper(), comm_, host_, batch_, clock_, is_over));
     phases_.enter(&run_deadlines::first_step);
     if (config_.evaluation.eval_first && batch_ == 0) pace_.evaluate([this] { evaluate(); });
-    pace_.begin(*batches_, batch_, config_.train_loader.finetuning.has_value(), clock_);
+    pace_.begin(*batches_, batch_, config_.data.train_loader.finetuning.has_value(), clock_);
     train::train_batches(*this, batch_, last);
     pace_.end();
     profile(true);
@@ -128,7 +128,7 @@ class trainer {
     summary_.device_memory_bytes = std::ranges::max(summary_.device_memory_by_rank);
     if (report_) report_->memory(summary_.device_memory_by_rank, batch_);
     summary_.batches = batch_;
-    pace_.summarize(summary_, utilisation_, *peak_, config_.global_train_batch_size);
+    pace_.summarize(summary_, utilisation_, *peak_, config_.data.global_train_batch_size);
     if (report_ && summary_.stop_asked) report_->hurry();
     if (report_) report_->finish();  // last, as no rank waits for rank 0 while a tracker is slow
     return summary_;
@@ -174,7 +174,9 @@ class trainer {
 
  private:
   [[nodiscard]] int pipeline_rank() { return mesh_.ranks().pipeline.rank(); }
-  [[nodiscard]] auto stages() { return stages_of(config_, pipeline_rank()); }
+  [[nodiscard]] auto stages() {
+    return stages_of(config_.model, config_.execution.parallelism, pipeline_rank());
+  }
 
   [[nodiscard]] double flops_per_second() const {  // rate of the last batches
     return pace_.window().padded_tokens_per_second() * utilisation_.flops_per_token;
@@ -185,7 +187,10 @@ class trainer {
     if (!profiles_) return;
     auto const batches = pace_.batches();
     auto const file = std::filesystem::path(config_.checkpoint.save_folder) / "profile.json";
-    auto const counts = [&] { return operations_of_batch(net_, config_, plan_.split, stages()); };
+    auto const counts = [&] {
+      return operations_of_batch(net_, config_.data, config_.execution.parallelism, plan_.split,
+                                 stages());
+    };
     say(is_last ? profiler_.finish(batches, file, counts)
                 : profiler_.advance(batches, file, counts));
   }
@@ -202,7 +207,7 @@ class trainer {
       std::vector streams{&session_.compute()};
       session_.stepper().for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
       return mpt::agree_on_kernels(streams, comm_, host_, file, [&] {
-        session_.stepper().initialise(config_.seed);
+        session_.stepper().initialise(config_.run.seed);
         static_cast<void>(run_step(0, 0.0));
         session_.stepper().clear_states(session_.compute());
       });
@@ -215,10 +220,11 @@ class trainer {
   std::vector<std::string> start(bool is_initialised) {
     std::vector notes{promote_local_checkpoint(comm_, host_, config_.checkpoint, hooks_)};
     found_checkpoint found;
-    if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
+    if (comm_.rank() == 0)
+      found = checkpoint_to_load(config_.checkpoint).value_or(found_checkpoint{});
     found = agree_on_sound(comm_, host_, std::move(found));
     if (found.folder.empty()) {
-      if (!is_initialised) session_.stepper().initialise(config_.seed);
+      if (!is_initialised) session_.stepper().initialise(config_.run.seed);
       return notes;
     }
     auto const state = load_run(session_.stepper(), session_.exchanges(), config_, found,
@@ -246,7 +252,7 @@ class trainer {
     session_.stepper().measure_tensors(control_.is_measuring());
     session_.stepper().ask_to_stop(hooks_.stop_asked && hooks_.stop_asked());
     session_.stepper().limit(guard_.limits());
-    factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
+    factor_ = learning_rate_multiplier(config_.optimizer.scheduler, batch_, clock_);
     auto result = run_step(batch_, factor_, checks_ && checks_->due(batch_ + 1, clock_));
     pace_.record_batch(*batches_, result.sums.tokens, batch_ % clock_.batches_per_epoch == 0);
     ++batch_;
@@ -341,14 +347,14 @@ class trainer {
     for (std::size_t i = 0; i < evaluation_sets_.size(); ++i) {
       auto const totals = evaluate_set(*evaluation_sets_[i], device_, mesh_, session_.stepper(),
                                        session_.compute(), session_.exchanges(), session_.memory());
-      auto const r = report_of(totals, config_.eval_loaders[i].label, batch_, clock_);
+      auto const r = report_of(totals, config_.data.eval_loaders[i].label, batch_, clock_);
       if (i == 0) best_.record_evaluation(batch_, r.loss);
       if (i == 0) summary_.evaluation = r;
       if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, totals.tokens);
       callbacks_.evaluation_end(control_, r);
     }
-    if (config_.icl.tasks.empty()) return;
-    decoder_type text_decoder(decoder_resources(), room_of(config_.icl.tasks));
+    if (config_.evaluation.icl.tasks.empty()) return;
+    decoder_type text_decoder(decoder_resources(), room_of(config_.evaluation.icl.tasks));
     summary_.tasks = parts_.tasks->evaluate(text_decoder.texts(), text_decoder.sharing(), batch_);
     if (report_) report_->tasks(summary_.tasks, batch_);
   }
@@ -411,7 +417,7 @@ class trainer {
   slow_rank_watch slow_{hooks_.exchange_seconds, pipeline_rank()};
   run_pace pace_{config_.callbacks};
   std::optional<watched_peak> peak_;
-  utilisation utilisation_{utilisation_of(config_, plan_, 0)};
+  utilisation utilisation_{utilisation_of(config_.model, config_.data, plan_, 0)};
   best_evaluation best_;                               // by the loss on the first set
   std::int64_t batch_ = 0;                             // finished batches
   std::chrono::steady_clock::time_point pause_begin_;  // the end of the batch's training

@@ -975,8 +975,8 @@ TEST_CASE("known keys: every key changes the run, is refused, or is listed as wi
     if (is_new) before->second = read(files, one.context);
     auto const& baseline = before->second;
     auto const changed = read(files, one.context + overrides{one.setting});
-    if (is_new) add_known(baseline.config.report);
-    add_known(changed.config.report);
+    if (is_new) add_known(baseline.config.output.report);
+    add_known(changed.config.output.report);
     auto const fault = test::fault_of(one, baseline, changed, test::disabled_values::stored);
     CHECK_MESSAGE(fault.empty(), one.setting, " ", fault);
     tried.insert(canonical(one.key()));

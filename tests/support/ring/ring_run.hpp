@@ -280,7 +280,7 @@ class ring_rank {
         groups_(std::move(world), config.shape(), config.level),
         model_(config.model.blocks, config.sizes.width, config.sizes.vocabulary,
                connected_options()),
-        stepper_(model_, device_, groups_, groups_of(config),
+        stepper_(model_, device_, groups_, groups_of(config.optimizer, config.callbacks),
                  {.level = config.level,
                   .bucket_bytes = config.bucket_bytes,
                   .reshard_after_forward = config.reshard,

@@ -24,7 +24,7 @@ void on_session_ranks(layout const& config, F const& f) {
     basic_ring_model<communicator> model(config.model.blocks, config.sizes.width,
                                          config.sizes.vocabulary,
                                          config.model.for_single_rank<communicator>());
-    ring_session session(model, device, groups, groups_of(config),
+    ring_session session(model, device, groups, groups_of(config.optimizer, config.callbacks),
                          {.level = config.level, .pipeline = config.schedule});
     f(session, groups);
   });

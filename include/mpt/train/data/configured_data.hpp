@@ -36,7 +36,7 @@ class configured_batches final : public run_batches {
   configured_batches(train_config const& config, std::shared_ptr<example_set const> examples,
                      int rank, int ranks, std::shared_ptr<data::shard_cache> const& cache = {})
       : source_(open(config, std::move(examples), rank, ranks, cache)),
-        padded_tokens_(config.global_train_batch_size * config.train_loader.max_seq_len),
+        padded_tokens_(config.data.global_train_batch_size * config.data.train_loader.max_seq_len),
         set_(std::visit([](auto const& s) { return detail::make_trained_set(s); }, source_)) {}
 
   [[nodiscard]] index batches_per_epoch() const override;

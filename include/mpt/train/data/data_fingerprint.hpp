@@ -46,7 +46,8 @@ class shard_hashes {
 /// wherever they are stored and however they are compressed. `examples`: the result of
 /// read_run_examples. Throws for a set that cannot be read. Cost: three shards of each set are
 /// read.
-[[nodiscard]] std::vector<std::string> data_fingerprint(train_config const& config,
+[[nodiscard]] std::vector<std::string> data_fingerprint(model_config const& model,
+                                                        data_config const& data,
                                                         run_examples const& examples,
                                                         remote_sets const& sets = {});
 

@@ -28,7 +28,7 @@ struct remote_sets {
 /// downloads the indexes of its sets. A stream whose `local` folder holds an index.json without
 /// being a cache is a local set, which must be complete. Throws if the folder of a stream without
 /// an address is in a cache. Calls `store` only if a stream comes from an object store.
-[[nodiscard]] remote_sets open_remote_sets(train_config const& config,
+[[nodiscard]] remote_sets open_remote_sets(data_config const& data,
                                            data::shard_cache_options const& options,
                                            std::function<net::object_store()> const& store);
 

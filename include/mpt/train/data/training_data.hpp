@@ -34,7 +34,8 @@ namespace mpt {
 /// This rank's share of training batches; batch numbers count from the start of the run.
 class training_batches {
  public:
-  training_batches(train_config const& config, int rank, int ranks,
+  training_batches(model_config const& model, data_config const& data,
+                   execution_config const& execution, int rank, int ranks,
                    std::shared_ptr<data::shard_cache> const& cache = {});
 
   [[nodiscard]] index batches_per_epoch() const { return batches_per_epoch_; }

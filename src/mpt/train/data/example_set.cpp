@@ -94,7 +94,7 @@ std::vector<std::uint32_t> example_set::lengths() const {
   return out;
 }
 
-std::vector<std::string> describe(run_examples const& examples, train_config const& config) {
+std::vector<std::string> describe(run_examples const& examples, data_config const& data) {
   std::vector<std::string> out;
   auto const add = [&](std::string const& name, std::shared_ptr<example_set const> const& set) {
     if (set == nullptr) return;
@@ -112,25 +112,25 @@ std::vector<std::string> describe(run_examples const& examples, train_config con
   };
   add("train_loader", examples.train);
   for (std::size_t i = 0; i < examples.evaluation.size(); ++i) {
-    add(eval_loader_name(config.eval_loaders[i]), examples.evaluation[i]);
+    add(eval_loader_name(data.eval_loaders[i]), examples.evaluation[i]);
   }
   return out;
 }
 
-run_examples read_run_examples(train_config const& config, example_libraries const& libraries,
-                               remote_sets const& sets) {
+run_examples read_run_examples(model_config const& model, data_config const& data,
+                               example_libraries const& libraries, remote_sets const& sets) {
   run_examples out;
   std::optional<tokenizer> tokens;
   auto const read =
       [&](loader_config const& loader, std::string const& key,
           std::shared_ptr<data::shard_cache> const& cache) -> std::shared_ptr<example_set const> {
     if (!loader.finetuning) return nullptr;
-    if (!tokens) tokens = load_tokenizer(config.tokenizer.name);
-    return read_example_set(loader, key, *tokens, config.model.vocab_size, libraries, cache);
+    if (!tokens) tokens = load_tokenizer(data.tokenizer.name);
+    return read_example_set(loader, key, *tokens, model.vocab_size, libraries, cache);
   };
-  out.train = read(config.train_loader, "train_loader", sets.train);
-  for (std::size_t i = 0; i < config.eval_loaders.size(); ++i) {
-    auto const& loader = config.eval_loaders[i];
+  out.train = read(data.train_loader, "train_loader", sets.train);
+  for (std::size_t i = 0; i < data.eval_loaders.size(); ++i) {
+    auto const& loader = data.eval_loaders[i];
     out.evaluation.push_back(read(loader, eval_loader_name(loader), sets.evaluation_cache(i)));
   }
   return out;

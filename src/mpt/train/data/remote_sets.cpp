@@ -87,10 +87,10 @@ void refuse_cache(std::filesystem::path const& folder) {
 
 }  // namespace
 
-remote_sets open_remote_sets(train_config const& config, data::shard_cache_options const& options,
+remote_sets open_remote_sets(data_config const& data, data::shard_cache_options const& options,
                              std::function<net::object_store()> const& store) {
-  remote_sets sets{.train = open_cache(config.train_loader, options, store)};
-  for (auto const& loader : config.eval_loaders)
+  remote_sets sets{.train = open_cache(data.train_loader, options, store)};
+  for (auto const& loader : data.eval_loaders)
     sets.evaluation.push_back(open_cache(loader, options, store));
   return sets;
 }
