@@ -105,13 +105,14 @@ inline void require_writable(std::filesystem::path const& folder) {
 }
 
 /// Fails if a folder in save_folder has the name of a link or file that the run writes there.
-inline void require_names_for_saves(mpt::train_config const& config) {
+inline void require_names_for_saves(mpt::data_config const& data,
+                                    mpt::checkpoint_config const& checkpoint) {
   std::vector<std::string_view> names{"latest", "summary.json", mpt::journal_name};
-  if (!config.eval_loaders.empty()) names.emplace_back("best");
-  if (!config.checkpoint.local_save_folder.empty())
+  if (!data.eval_loaders.empty()) names.emplace_back("best");
+  if (!checkpoint.local_save_folder.empty())
     names.push_back(parallel::checkpoint::local_pointer_name);
   for (auto const name : names)
-    parallel::checkpoint::require_no_folder(config.checkpoint.save_folder, name);
+    parallel::checkpoint::require_no_folder(checkpoint.save_folder, name);
 }
 
 /// Fails unless all nodes see the claim that rank 0 has made in its `folder`. They may not:
@@ -172,14 +173,14 @@ inline void require_one_folder(std::filesystem::path const& folder,
     if (rank == 0) {
       // a pipe is not opened: its reader would see the end of the file when it is closed here
       std::error_code unreadable;
-      if (auto const& file = config.logging.metrics_file;
+      if (auto const& file = config.output.metrics_file;
           !std::filesystem::is_fifo(file, unreadable))
         static_cast<void>(mpt::metrics_file(file));
       if (auto const& exports = config.callbacks.hf_checkpointer)
         require_writable(exports->save_folder);
       if (!saves.save_folder.empty()) {
         if (saves.autoresume) require_noted_saves(saves.save_folder);
-        require_names_for_saves(config);
+        require_names_for_saves(config.data, config.checkpoint);
         out.shared = claim(saves.save_folder);
       }
     }

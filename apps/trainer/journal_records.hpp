@@ -21,12 +21,12 @@
 namespace apps {
 
 /// Appends a record to the journal of a run. A full disk is an error, as it is for metrics.
-inline void append_record(mpt::train_config const& config, std::string_view kind,
+inline void append_record(mpt::checkpoint_config const& checkpoint, std::string_view kind,
                           nlohmann::ordered_json record) {
-  mpt::run_journal journal(config.checkpoint.save_folder);
+  mpt::run_journal journal(checkpoint.save_folder);
   journal.add(kind, std::move(record));
   if (journal.lost() > 0)
-    parallel::fail<parallel::storage_error>(config.checkpoint.save_folder, ": the journal ",
+    parallel::fail<parallel::storage_error>(checkpoint.save_folder, ": the journal ",
                                             mpt::journal_name,
                                             " cannot be written, as on a full disk");
 }
@@ -36,24 +36,25 @@ inline void append_record(mpt::train_config const& config, std::string_view kind
 inline void write_start(mpt::train_config const& config, mpt::run_plan const& plan, int ranks,
                         int nodes, std::string_view device_name) {
   auto const& m = config.model;
-  auto const& metrics = config.logging.metrics_file;
-  nlohmann::ordered_json notes(config.report.notes);
+  auto const& metrics = config.output.metrics_file;
+  nlohmann::ordered_json notes(config.output.report.notes);
   auto configuration = nlohmann::ordered_json::object();
-  for (auto const& key : config.logging.loggers.settings) configuration[key.name] = key.text;
+  for (auto const& key : config.output.loggers.settings) configuration[key.name] = key.text;
   append_record(
-      config, "start",
-      {{"program", config.train_loader.finetuning ? "finetune" : "pretrain"},
+      config.checkpoint, "start",
+      {{"program", config.data.train_loader.finetuning ? "finetune" : "pretrain"},
        {"program_seconds", program_seconds()},
-       {"run_name", config.run_name},
+       {"run_name", config.run.name},
        {"model", fmt::format("{}, {} parameters, {} layers × {}, {}", m.family,
                              mpt::console::count(static_cast<double>(parameter_count(m))),
                              m.n_layers, m.d_model, positions_name(m))},
-       {"precision", config.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16"},
+       {"precision", config.execution.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16"},
        {"ranks", ranks},
        {"nodes", nodes},
        {"device", device_name},
-       {"layout", fmt::format("{}, {} microbatches of {}", describe_layout(config, plan.layout),
-                              plan.split.accumulation, plan.split.microbatch)},
+       {"layout",
+        fmt::format("{}, {} microbatches of {}", describe_layout(config.execution, plan.layout),
+                    plan.split.accumulation, plan.split.microbatch)},
        {"metrics_file", metrics.empty() ? "" : std::filesystem::absolute(metrics).string()},
        {"memory_plan", mpt::json_of(plan.memory)},
        {"notes", std::move(notes)},
@@ -61,8 +62,8 @@ inline void write_start(mpt::train_config const& config, mpt::run_plan const& pl
 }
 
 /// Writes the end of a program that was not killed.
-inline void write_end(mpt::train_config const& config, mpt::run_summary const& s) {
-  append_record(config, "end",
+inline void write_end(mpt::checkpoint_config const& checkpoint, mpt::run_summary const& s) {
+  append_record(checkpoint, "end",
                 {{"batches", s.batches},
                  {"batches_here", s.batches_here},
                  {"stopped", s.stop_asked},

@@ -31,24 +31,22 @@ namespace apps {
 }
 
 /// The results of a run as JSON. `packing_ratio`: the ratio that was found for train_loader.
-[[nodiscard]] inline nlohmann::ordered_json json_of_run(mpt::train_config const& config,
-                                                        mpt::run_summary const& s,
-                                                        mpt::run_plan const& plan, int ranks,
-                                                        std::string_view engine,
-                                                        mpt::run_row const& row,
-                                                        std::optional<double> packing_ratio) {
-  auto const& m = config.model;
-  auto const model = fmt::format(
+[[nodiscard]] inline nlohmann::ordered_json json_of_run(
+    mpt::model_config const& model, mpt::execution_config const& execution,
+    mpt::run_config const& run, mpt::run_summary const& s, mpt::run_plan const& plan, int ranks,
+    std::string_view engine, mpt::run_row const& row, std::optional<double> packing_ratio) {
+  auto const model_text = fmt::format(
       "{} parameters, {} layers × {}, {}, {}",
-      mpt::console::count(static_cast<double>(parameter_count(m))), m.n_layers, m.d_model,
-      positions_name(m),
-      config.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16 with fp32 master weights");
+      mpt::console::count(static_cast<double>(parameter_count(model))), model.n_layers,
+      model.d_model, positions_name(model),
+      execution.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16 with fp32 master weights");
   nlohmann::ordered_json record{
-      {"run_name", config.run_name},
-      {"model", model},
+      {"run_name", run.name},
+      {"model", model_text},
       {"ranks", ranks},
-      {"ranks_text", fmt::format("{}, {} microbatches of {}", describe_layout(config, plan.layout),
-                                 plan.split.accumulation, plan.split.microbatch)},
+      {"ranks_text",
+       fmt::format("{}, {} microbatches of {}", describe_layout(execution, plan.layout),
+                   plan.split.accumulation, plan.split.microbatch)},
       {"engine", engine},
       {"batches", s.batches},
       {"batches_here", s.batches_here},
@@ -90,11 +88,11 @@ namespace apps {
 
 /// Writes the results of a run, as json_of_run gives them, into its save_folder, and returns them.
 /// Where the run was complete already, what it wrote itself is kept, and returned.
-inline nlohmann::ordered_json write_summary(mpt::train_config const& config,
+inline nlohmann::ordered_json write_summary(mpt::checkpoint_config const& checkpoint,
                                             mpt::run_summary const& s,
                                             nlohmann::ordered_json const& record) {
-  if (config.checkpoint.save_folder.empty()) return record;
-  auto const file = std::filesystem::path(config.checkpoint.save_folder) / "summary.json";
+  if (checkpoint.save_folder.empty()) return record;
+  auto const file = std::filesystem::path(checkpoint.save_folder) / "summary.json";
   if (s.seconds == 0 && std::filesystem::exists(file)) {
     constexpr std::uint64_t max_bytes = std::uint64_t{1} << 24;
     auto written =

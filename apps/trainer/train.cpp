@@ -94,27 +94,28 @@ mpt::train_config supported_config(Device const&, mpt::train_config config, bool
     if (std::exchange(setting, false) && is_primary)
       mpt::console::say("note: {} has no effect: the device is the CPU\n", name);
   };
-  disable(config.offload_optimizer, "offload_optimizer");
-  disable(config.cuda_graphs, "cuda_graphs");
+  disable(config.execution.offload_optimizer, "offload_optimizer");
+  disable(config.execution.cuda_graphs, "cuda_graphs");
   return config;
 }
 
 /// Whether the number of batches of a run depends on its data.
-bool needs_data_for_duration(mpt::train_config const& config) {
-  return config.max_duration.unit == mpt::time_unit::epoch;
+bool needs_data_for_duration(mpt::run_config const& run) {
+  return run.max_duration.unit == mpt::time_unit::epoch;
 }
 
 /// Whether the packing of a run's examples depends on its data.
-bool needs_data_for_packing(mpt::train_config const& config) {
-  auto const& data = config.train_loader.finetuning;
-  return data && data->packing && !data->packing->ratio;
+bool needs_data_for_packing(mpt::data_config const& data) {
+  auto const& examples = data.train_loader.finetuning;
+  return examples && examples->packing && !examples->packing->ratio;
 }
 
 /// The bytes that one rank of a plan may use: what the configuration says, or else, if this machine
 /// can run so many ranks, its share of the machine's memory or the memory of a GPU; 0: not known.
 template <class Device>
-std::size_t planned_memory(mpt::train_config const& config, Device const& device, int ranks) {
-  if (config.device_memory) return *config.device_memory;
+std::size_t planned_memory(mpt::execution_config const& execution, Device const& device,
+                           int ranks) {
+  if (execution.device_memory) return *execution.device_memory;
   if (!fits_this_machine<Device>(ranks)) return 0;
   int const sharing = parallel::host_reaches<Device> ? apps::ranks_on_this_machine(ranks) : 1;
   return device.available_bytes() / static_cast<std::size_t>(sharing);
@@ -122,8 +123,9 @@ std::size_t planned_memory(mpt::train_config const& config, Device const& device
 
 mpt::run_plan plan_of(mpt::train_config const& config, int ranks, std::size_t available) {
   // a device whose size is given has memory of its own, and the host's is not known
-  auto const host_memory = config.device_memory ? std::optional<std::size_t>(0) : std::nullopt;
-  return config.precision == mpt::precision_kind::fp32
+  auto const host_memory =
+      config.execution.device_memory ? std::optional<std::size_t>(0) : std::nullopt;
+  return config.execution.precision == mpt::precision_kind::fp32
              ? mpt::plan_run<float>(config, ranks, available, host_memory)
              : mpt::plan_run<parallel::bf16>(config, ranks, available, host_memory);
 }
@@ -131,7 +133,7 @@ mpt::run_plan plan_of(mpt::train_config const& config, int ranks, std::size_t av
 /// The plan of a run's step, by pipeline rank. `one_queue`: whether its devices have one queue.
 std::vector<parallel::train::step_plan> plans_of_step(mpt::train_config const& config,
                                                       mpt::run_plan const& plan, bool one_queue) {
-  return config.precision == mpt::precision_kind::fp32
+  return config.execution.precision == mpt::precision_kind::fp32
              ? mpt::step_plans_of<float>(config, plan, one_queue)
              : mpt::step_plans_of<parallel::bf16>(config, plan, one_queue);
 }
@@ -143,7 +145,8 @@ nlohmann::ordered_json try_settings(
   nlohmann::ordered_json out{{"settings", settings}, {"fits", false}};
   try {
     auto const config = changed(settings);
-    auto const plan = plan_of(config, static_cast<int>(config.ranks.value_or(ranks)), available);
+    auto const plan =
+        plan_of(config, static_cast<int>(config.execution.ranks.value_or(ranks)), available);
     out["fits"] = fits(plan);
     out["total_bytes"] = plan.memory.total();
   } catch (parallel::error const& problem) {  // an impossible layout
@@ -161,29 +164,31 @@ void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, in
   auto const plan = plan_of(config, ranks, available);
   std::int64_t batches = 0;
   try {
-    batches = total_batches(clock_of(config));
+    batches = total_batches(clock_of(config.data, config.run));
   } catch (parallel::error const&) {  // epochs need the data
-    batches =
-        total_batches(clock_of(config, parts.data->batches(config, 0, 1)->batches_per_epoch()));
+    batches = total_batches(
+        clock_of(config.data, config.run, parts.data->batches(config, 0, 1)->batches_per_epoch()));
   }
   auto document = json_of_plan(config, plan, ranks, batches);
   auto& candidates = document["candidates"] = nlohmann::ordered_json::array();
   std::string fitting;
   if (!fits(plan))
     fitting = mpt::settings_that_fit(
-        memory_saving_settings(config, ranks), [&](mpt::settings const& settings) {
+        memory_saving_settings(config.data, config.execution, ranks),
+        [&](mpt::settings const& settings) {
           candidates.push_back(try_settings(settings, ranks, available, changed));
           return candidates.back().at("fits").get<bool>();
         });
   std::vector<parallel::train::step_plan> step;
-  if (config.print_plan) step = plans_of_step(config, plan, one_queue);
-  if (config.print_plan) document["step"] = mpt::json_of_step(step);
+  if (config.run.print_plan) step = plans_of_step(config, plan, one_queue);
+  if (config.run.print_plan) document["step"] = mpt::json_of_step(step);
   json.write(document);
   auto const bytes = [](std::size_t n) { return mpt::console::bytes(static_cast<double>(n)); };
   if (!json.is_printed_alone()) {
     fmt::print("{}", describe_plan(config, plan, ranks, batches));
-    for (auto const& note : notes_on_idle_ranks(config, plan)) fmt::print("note: {}\n", note);
-    if (config.print_plan) fmt::print("{}", mpt::describe_step(step));
+    for (auto const& note : notes_on_idle_ranks(config.data, config.execution, plan))
+      fmt::print("note: {}\n", note);
+    if (config.run.print_plan) fmt::print("{}", mpt::describe_step(step));
     if (available == 0)
       fmt::print(
           "whether it fits is not known: say what a rank may use, as in device_memory=80GB\n");
@@ -199,8 +204,8 @@ void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, in
 }
 
 /// HYBRID_SHARD's machines must be alike, since the layout follows from their ranks. Collective.
-void check_machines(mpt::train_config const& config, parallel::any_communicator& comm) {
-  if (!config.parallelism.shard_within_node) return;
+void check_machines(mpt::execution_config const& execution, parallel::any_communicator& comm) {
+  if (!execution.parallelism.shard_within_node) return;
   parallel::host::stream exchanges;
   auto const local_count = std::to_string(apps::ranks_on_this_machine(comm.size()));
   for (auto const& count : parallel::gather_texts(comm, exchanges, local_count))
@@ -245,28 +250,28 @@ int machines(parallel::any_communicator& comm) {
 }
 
 /// Prints how to resume a run that a signal has stopped.
-void say_how_to_resume(mpt::train_config const& config, mpt::run_summary const& summary) {
-  if (summary.stop_asked && !config.checkpoint.save_folder.empty())
+void say_how_to_resume(mpt::checkpoint_config const& checkpoint, mpt::run_summary const& summary) {
+  if (summary.stop_asked && !checkpoint.save_folder.empty())
     mpt::console::say(
         "stopped by a signal after batch {}; {}\n", summary.batches,
-        config.checkpoint.save_weights_only
+        checkpoint.save_weights_only
             ? summary.checkpoint +
                   " holds weights alone (save_weights_only), so no run can resume from it"
             : fmt::format("the same command with autoresume=true{} goes on from {}",
-                          config.checkpoint.save_overwrite ? " save_overwrite=false" : "",
+                          checkpoint.save_overwrite ? " save_overwrite=false" : "",
                           summary.checkpoint));
 }
 
 /// Prints what a run has done. `row`: it as a row of a table.
-void print_end(mpt::train_config const& config, mpt::run_summary const& summary,
-               mpt::run_row const& row, int ranks) {
+void print_end(mpt::data_config const& data, mpt::checkpoint_config const& checkpoint,
+               mpt::run_summary const& summary, mpt::run_row const& row, int ranks) {
   if (summary.seconds == 0) {
     fmt::print("already complete: {} batches, {} tokens{}\n", summary.batches,
                mpt::console::count(static_cast<double>(summary.tokens)),
                summary.checkpoint.empty() ? "" : ", checkpoint " + summary.checkpoint);
     return;
   }
-  auto const trained = config.train_loader.finetuning
+  auto const trained = data.train_loader.finetuning
                            ? fmt::format(" ({} of them trained on)",
                                          mpt::console::count(summary.trained_tokens_per_second))
                            : std::string();
@@ -277,9 +282,9 @@ void print_end(mpt::train_config const& config, mpt::run_summary const& summary,
       summary.data_wait_share < 0.02
           ? ""
           : fmt::format(", {:.0f} % of the time waiting for data", 100 * summary.data_wait_share),
-      config.checkpoint.save_folder.empty() ? "" : ", checkpoint " + summary.checkpoint);
+      checkpoint.save_folder.empty() ? "" : ", checkpoint " + summary.checkpoint);
   fmt::print("{}", text_of(row));
-  say_how_to_resume(config, summary);
+  say_how_to_resume(checkpoint, summary);
   constexpr double long_run = 600;  // seconds after which the interval of saves matters
   if (summary.seconds < long_run) return;
   fmt::print("goodput {:.1f} %: the share of the program's time in which it trained\n",
@@ -292,17 +297,17 @@ void train(mpt::train_config const& config, apps::results_file const& json,
            mpt::run_parts const& parts, parallel::any_communicator& comm, Device& device,
            std::string const& device_name, apps::placement const& rank_placement,
            mpt::run_hooks hooks, std::atomic<bool>& stopped) {
-  check_machines(config, comm);
+  check_machines(config.execution, comm);
   auto const device_memory = memory_per_rank(device, comm);
-  auto const available = config.device_memory.value_or(device_memory);
+  auto const available = config.execution.device_memory.value_or(device_memory);
   auto const host_memory = host_memory_per_rank(device, comm);
   auto const plan = apps::on_every_rank([&] {
     auto planned = mpt::plan_run<T>(config, comm.size(), available, host_memory);
-    if (!config.print_plan) require_fits(planned);
+    if (!config.run.print_plan) require_fits(planned);
     return planned;
   });
   bool const is_primary = comm.rank() == 0;
-  if (config.print_plan) {
+  if (config.run.print_plan) {
     if (!is_primary) return;
     auto const plans =
         mpt::step_plans_of<T>(config, plan, parallel::train::waits_for_all_streams<Device>);
@@ -317,18 +322,18 @@ void train(mpt::train_config const& config, apps::results_file const& json,
   if (is_primary)
     mpt::console::say("{} parameters, ranks {}, {} each, microbatch {}{}, {} per rank\n",
                       mpt::console::count(static_cast<double>(parameter_count(config.model))),
-                      describe_layout(config, plan.layout), device_name, plan.split.microbatch,
-                      plan.is_microbatch_automatic ? " (automatic)" : "",
+                      describe_layout(config.execution, plan.layout), device_name,
+                      plan.split.microbatch, plan.is_microbatch_automatic ? " (automatic)" : "",
                       mpt::console::bytes(static_cast<double>(plan.memory.total())));
   if (is_primary)
-    for (auto const& note : notes_on_idle_ranks(config, plan))
+    for (auto const& note : notes_on_idle_ranks(config.data, config.execution, plan))
       mpt::console::say("note: {}\n", note);
   int const nodes = machines(comm);
   apps::folder_claims claims;
   std::optional<parallel::network_measurements> network;
   auto const summary = apps::with_exchanges(
       comm, device, hooks.deadline.value(), rank_placement.recorder, [&](auto& exchanges) {
-        if (config.preflight) network = check_network<T>(comm, exchanges, device);
+        if (config.run.preflight) network = check_network<T>(comm, exchanges, device);
         claims = apps::claim_save_folders(config, comm, hooks);
         if (is_primary) apps::write_start(config, plan, comm.size(), nodes, device_name);
         rank_placement.record_calls_in_file();
@@ -340,17 +345,17 @@ void train(mpt::train_config const& config, apps::results_file const& json,
       });
   if (summary.stop_asked) stopped = true;
   if (!is_primary) return;
-  auto const row =
-      row_of(config, summary, apps::program_seconds(), nodes, apps::bytes_in(summary.checkpoint));
-  apps::write_end(config, summary);
-  auto results =
-      apps::json_of_run(config, summary, plan, comm.size(), device_name, row, parts.packing_ratio);
+  auto const row = row_of(config.model, config.data, config.evaluation, summary,
+                          apps::program_seconds(), nodes, apps::bytes_in(summary.checkpoint));
+  apps::write_end(config.checkpoint, summary);
+  auto results = apps::json_of_run(config.model, config.execution, config.run, summary, plan,
+                                   comm.size(), device_name, row, parts.packing_ratio);
   if (network) results["network"] = mpt::json_of(*network);
-  json.write(apps::write_summary(config, summary, results));
+  json.write(apps::write_summary(config.checkpoint, summary, results));
   if (json.is_printed_alone())
-    say_how_to_resume(config, summary);
+    say_how_to_resume(config.checkpoint, summary);
   else
-    print_end(config, summary, row, comm.size());
+    print_end(config.data, config.checkpoint, summary, row, comm.size());
 }
 
 /// Trains as one rank, on the device and in the precision that the configuration names.
@@ -359,16 +364,16 @@ void train_rank(mpt::train_config const& config, apps::results_file const& json,
                 apps::placement const& rank_placement, apps::engine const& engine,
                 mpt::run_hooks const& hooks, std::atomic<bool>& stopped) {
   apps::with_training_device(
-      {.kind = config.device,
+      {.kind = config.execution.device,
        .local_rank = rank_placement.local_rank,
        .cores = rank_placement.cores,
-       .threads = static_cast<int>(config.threads.value_or(0)),
-       .deterministic = config.deterministic,
-       .graphs = config.cuda_graphs,
+       .threads = static_cast<int>(config.execution.threads.value_or(0)),
+       .deterministic = config.execution.deterministic,
+       .graphs = config.execution.cuda_graphs,
        .products = &engine},
       [&]<class Device>(Device& device, std::string const& name) {
         auto const supported = supported_config(device, config, comm.rank() == 0);
-        if (supported.precision == mpt::precision_kind::fp32)
+        if (supported.execution.precision == mpt::precision_kind::fp32)
           train<float>(supported, json, parts, comm, device, name, rank_placement, hooks, stopped);
         else if constexpr (apps::trains_in_bf16<Device>)
           train<parallel::bf16>(supported, json, parts, comm, device, name, rank_placement, hooks,
@@ -380,10 +385,11 @@ void train_rank(mpt::train_config const& config, apps::results_file const& json,
 
 /// The number of ranks on a machine: all ranks if they are threads; eight in a plan for other
 /// machines, since most have eight GPUs.
-int ranks_on_one_machine(mpt::train_config const& config, int ranks) {
+int ranks_on_one_machine(mpt::run_config const& run, mpt::execution_config const& execution,
+                         int ranks) {
   bool const is_plan_for_others =
-      config.dry_run && !apps::processes_started() &&
-      (config.device_memory || static_cast<std::size_t>(ranks) > apps::available_cores().size());
+      run.dry_run && !apps::processes_started() &&
+      (execution.device_memory || static_cast<std::size_t>(ranks) > apps::available_cores().size());
   return is_plan_for_others ? std::min(ranks, 8) : apps::ranks_on_this_machine(ranks);
 }
 
@@ -392,20 +398,22 @@ void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inpu
                    apps::engine const& engine, apps::training_file& source,
                    std::vector<std::string> const& overrides, apps::results_file const& json) {
   apps::with_training_device(
-      {.kind = config.device, .cores = apps::available_cores(), .products = &engine},
+      {.kind = config.execution.device, .cores = apps::available_cores(), .products = &engine},
       [&]<class Device>(Device& device, std::string const&) {
-        auto const supported =
-            config.device_memory ? config : supported_config(device, config, apps::is_primary());
+        auto const supported = config.execution.device_memory
+                                   ? config
+                                   : supported_config(device, config, apps::is_primary());
         print_plan(supported, inputs.parts, rank_count,
-                   planned_memory(supported, device, rank_count),
+                   planned_memory(supported.execution, device, rank_count),
                    parallel::train::waits_for_all_streams<Device>, json,
                    [&](mpt::settings const& settings) {
                      auto all_overrides = overrides;
                      all_overrides.insert(all_overrides.end(), settings.begin(), settings.end());
                      auto other = source.load(all_overrides);
-                     auto const other_ranks = static_cast<int>(other.ranks.value_or(rank_count));
-                     shard_within(other.parallelism, other_ranks,
-                                  ranks_on_one_machine(other, other_ranks));
+                     auto const other_ranks =
+                         static_cast<int>(other.execution.ranks.value_or(rank_count));
+                     shard_within(other.execution.parallelism, other_ranks,
+                                  ranks_on_one_machine(other.run, other.execution, other_ranks));
                      return other;
                    });
       });
@@ -426,7 +434,7 @@ void print_keys(std::filesystem::path const& file, std::vector<std::string> cons
 /// What opens the trackers of a run. On the primary process it has been checked that they can
 /// begin.
 mpt::tracker_opener trackers_of(mpt::train_config const& config, bool is_primary) {
-  auto loggers = config.logging.loggers;
+  auto loggers = config.output.loggers;
   if (!loggers.has_trackers()) return {};
   auto const client = apps::tracking_client();
   if (is_primary) loggers = mpt::trackers::checked_loggers(std::move(loggers), client);
@@ -460,43 +468,46 @@ int train_program(int argc, char** argv, std::string const& description,
     auto config = source.load(overrides, [&](mpt::config_node const& document) {
       written = mpt::written_keys(document);
     });
-    config.logging.loggers.settings = std::move(written);
+    config.output.loggers.settings = std::move(written);
     if (apps::is_primary()) {
-      if (auto const line = describe_ignored(config.report); !line.empty())
+      if (auto const line = describe_ignored(config.output.report); !line.empty())
         mpt::console::say("{}\n", line);
-      for (auto const& note : config.report.notes) mpt::console::say("note: {}\n", note);
+      for (auto const& note : config.output.report.notes) mpt::console::say("note: {}\n", note);
     }
-    auto const engine = mpt::is_canonical(config) ? apps::own_product() : apps::make_engine();
+    auto const engine =
+        mpt::is_canonical(config.execution) ? apps::own_product() : apps::make_engine();
     // by default, as many ranks as the launcher started or the layout needs
     auto const started = apps::processes_started();
     std::optional<int> ranks = started;
-    if (config.ranks) ranks = static_cast<int>(*config.ranks);
-    if (!ranks) ranks = config.parallelism.least_ranks();
+    if (config.execution.ranks) ranks = static_cast<int>(*config.execution.ranks);
+    if (!ranks) ranks = config.execution.parallelism.least_ranks();
     auto const rank_count = started.value_or(*ranks);
-    shard_within(config.parallelism, rank_count, ranks_on_one_machine(config, rank_count));
+    shard_within(config.execution.parallelism, rank_count,
+                 ranks_on_one_machine(config.run, config.execution, rank_count));
     static_cast<void>(mpt::run_layout(config, rank_count));
     bool const reads_data =
-        !config.print_plan &&
-        (!config.dry_run || needs_data_for_duration(config) || needs_data_for_packing(config));
+        !config.run.print_plan && (!config.run.dry_run || needs_data_for_duration(config.run) ||
+                                   needs_data_for_packing(config.data));
+    mpt::remote_sets sets;
     if (reads_data) {
-      apps::fetch_named_sets(config);
-      apps::open_remote_sets(config);
+      apps::fetch_named_sets(config.data);
+      sets = apps::open_remote_sets(config.data);
     }
-    auto const open_trackers = config.dry_run || config.print_plan
+    auto const open_trackers = config.run.dry_run || config.run.print_plan
                                    ? mpt::tracker_opener()
                                    : trackers_of(config, is_primary());
-    auto inputs =
-        reads_data ? apps::read_run_inputs(config, started.has_value()) : apps::run_inputs();
+    auto inputs = reads_data ? apps::read_run_inputs(config, std::move(sets), started.has_value())
+                             : apps::run_inputs();
     inputs.parts.open_trackers = open_trackers;
     if (is_primary())
       for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
-    if (config.dry_run)
+    if (config.run.dry_run)
       return print_dry_run(config, inputs, rank_count, engine, source, overrides, json);
     std::vector<std::string> start;
     if (started) start = apps::start_of(file, inputs.fingerprint, overrides);
     apps::stop_signals const signals;
     parallel::shared_deadline const deadline =
-        std::chrono::duration<double>(config.deadlines.setup);
+        std::chrono::duration<double>(config.run.deadlines.setup);
     mpt::run_hooks const hooks{.stop_asked = [] { return apps::stop_signals::received(); },
                                .deadline = deadline};
     std::atomic<bool> stopped = false;

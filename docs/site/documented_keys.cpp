@@ -74,9 +74,9 @@ void add_example(key_entries& entries, test::key_row const& row, Canonical const
   for (auto const& row : tests::all_rows()) {
     auto changes = row.context;
     if (contexts.insert(changes).second)
-      learn(entries, tests::read(files, changes).config.report, tests::canonical, folder);
+      learn(entries, tests::read(files, changes).config.output.report, tests::canonical, folder);
     changes.push_back(row.setting);
-    learn(entries, tests::read(files, changes).config.report, tests::canonical, folder);
+    learn(entries, tests::read(files, changes).config.output.report, tests::canonical, folder);
   }
   for (auto const& row : tests::all_rows()) add_example(entries, row, tests::canonical);
   return entries;

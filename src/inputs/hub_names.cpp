@@ -199,9 +199,9 @@ std::string training_file::folder_of(std::string const& purpose, std::string con
   return folders_.emplace(asked, get()).first->second;
 }
 
-void fetch_named_sets(mpt::train_config& config) {
-  if (config.train_loader.finetuning) fetch_set(*config.train_loader.finetuning);
-  for (auto& loader : config.eval_loaders)
+void fetch_named_sets(mpt::data_config& data) {
+  if (data.train_loader.finetuning) fetch_set(*data.train_loader.finetuning);
+  for (auto& loader : data.eval_loaders)
     if (loader.finetuning) fetch_set(*loader.finetuning);
 }
 

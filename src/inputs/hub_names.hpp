@@ -51,7 +51,7 @@ class training_file {
 };
 
 /// Gets the files of the sets that finetuning names as on the hub (hf_name).
-void fetch_named_sets(mpt::train_config& config);
+void fetch_named_sets(mpt::data_config& data);
 
 /// Reads an evaluation's configuration; models and tokenizers that it names as on the hub are got.
 [[nodiscard]] mpt::icl::eval_config load_eval_config(std::filesystem::path const& file,

@@ -18,20 +18,21 @@
 
 namespace apps {
 
-run_inputs read_run_inputs(mpt::train_config const& config, bool compared) {
-  auto examples =
-      mpt::read_run_examples(config, {.parquet = parquet_reader(), .templates = template_engine()});
-  run_inputs out{.lines = describe(examples, config)};
-  for (auto const& note : mpt::tokenizer_notes(config)) out.lines.push_back("note: " + note);
-  for (auto& line : mpt::describe_packing(examples, config)) out.lines.push_back(std::move(line));
-  if (compared) out.fingerprint = mpt::data_fingerprint(config, examples);
-  out.parts = mpt::read_run_parts(config, std::move(examples));
+run_inputs read_run_inputs(mpt::train_config const& config, mpt::remote_sets sets, bool compared) {
+  auto examples = mpt::read_run_examples(
+      config, {.parquet = parquet_reader(), .templates = template_engine()}, sets);
+  run_inputs out{.lines = describe(examples, config.data)};
+  for (auto const& note : mpt::tokenizer_notes(config.data)) out.lines.push_back("note: " + note);
+  for (auto& line : mpt::describe_packing(examples, config.data, config.evaluation))
+    out.lines.push_back(std::move(line));
+  if (compared) out.fingerprint = mpt::data_fingerprint(config.model, config.data, examples, sets);
+  out.parts = mpt::read_run_parts(config, std::move(examples), std::move(sets));
   return out;
 }
 
 }  // namespace apps
 
-void apps::open_remote_sets(mpt::train_config& config) {
+mpt::remote_sets apps::open_remote_sets(mpt::data_config const& data) {
   bool const says_waits = is_primary_here();
   mpt::data::shard_cache_options options;
   options.connect = [says_waits](mpt::net::retry_policy const& policy,
@@ -41,6 +42,6 @@ void apps::open_remote_sets(mpt::train_config& config) {
   options.note = [says_waits](std::string const& sentence) {
     if (says_waits) mpt::console::say("note: {}\n", sentence);
   };
-  mpt::open_remote_sets(config, options,
-                        [] { return mpt::net::read_object_store(mpt::hub::process_environment); });
+  return mpt::open_remote_sets(
+      data, options, [] { return mpt::net::read_object_store(mpt::hub::process_environment); });
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <mpt/config/train.hpp>
+#include <mpt/train/data/remote_sets.hpp>
 #include <mpt/train/run_parts.hpp>
 
 namespace apps {
@@ -15,11 +16,13 @@ struct run_inputs {
   std::vector<std::string> fingerprint = {};  ///< see mpt::data_fingerprint
 };
 
-/// Reads, tokenises and checks the inputs that the configuration names. `compared`: also takes
-/// their fingerprint, because the ranks are processes, which may read different copies.
-[[nodiscard]] run_inputs read_run_inputs(mpt::train_config const& config, bool compared);
+/// Reads, tokenises and checks the inputs that the configuration names; they own the caches of
+/// `sets`. `compared`: also takes their fingerprint, because the ranks are processes, which may
+/// read different copies.
+[[nodiscard]] run_inputs read_run_inputs(mpt::train_config const& config, mpt::remote_sets sets,
+                                         bool compared);
 
 /// Opens the caches of the loaders whose `remote` is an address.
-void open_remote_sets(mpt::train_config& config);
+[[nodiscard]] mpt::remote_sets open_remote_sets(mpt::data_config const& data);
 
 }  // namespace apps

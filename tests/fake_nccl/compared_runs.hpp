@@ -60,7 +60,7 @@ inline train_config configuration(run_files const& files, double batches) {
   auto config = divisible_config(files, batches);
   config.model.n_layers = 2;
   config.model.no_bias = true;
-  config.global_train_batch_size = 4;
+  config.data.global_train_batch_size = 4;
   return config;
 }
 

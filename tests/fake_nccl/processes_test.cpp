@@ -52,13 +52,13 @@ constexpr char const* const variables[] = {"FAKE_RANK", "FAKE_LAYOUT", "FAKE_BAT
 train_config config_of(run_files const& files, rank_task const& task) {
   auto const& layout = layouts[static_cast<std::size_t>(task.layout)];
   auto config = with_layout(configuration(files, task.batches), layout);
-  config.global_train_batch_size = 8;
-  config.eval_loaders = {files.held_out()};
+  config.data.global_train_batch_size = 8;
+  config.data.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {2, time_unit::batch};
   config.checkpoint.save_folder = task.folder / "saved";
-  config.logging.metrics_file = task.folder / "metrics.jsonl";
-  config.cuda_graphs = task.layout % 2 == 0;
-  config.deadlines.first_step = config.deadlines.step = task.seconds;
+  config.output.metrics_file = task.folder / "metrics.jsonl";
+  config.execution.cuda_graphs = task.layout % 2 == 0;
+  config.run.deadlines.first_step = config.run.deadlines.step = task.seconds;
   return config;
 }
 
@@ -79,7 +79,7 @@ std::string train_as(rank_task const& task) {
                                                         .rendezvous = task.folder / "gloo",
                                                         .deadline = deadline})));
     try {
-      parallel::cuda::device device({.device = task.rank, .graphs = config.cuda_graphs});
+      parallel::cuda::device device({.device = task.rank, .graphs = config.execution.cuda_graphs});
       parallel::nccl::any_communicator exchanges(
           parallel::nccl::connect(control, device, {.deadline = deadline, .least_window_bytes = 0})
               .value());

@@ -64,8 +64,8 @@ outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed 
         auto const recorder = std::make_shared<parallel::flight_recorder>(1 << 16);
         message = parallel::conformance::message_of([&] {
           parallel::cuda::device device({.device = control.rank(),
-                                         .deterministic = config.deterministic,
-                                         .graphs = config.cuda_graphs});
+                                         .deterministic = config.execution.deterministic,
+                                         .graphs = config.execution.cuda_graphs});
           try {
             parallel::nccl::any_communicator exchanges(
                 parallel::nccl::connect(
@@ -124,19 +124,19 @@ template <class Run>
 std::map<std::string, double> run_and_read_losses(run_files const& files, train_config& config,
                                                   std::string const& name, Run&& run) {
   config.checkpoint.save_folder = files.folder / name;
-  config.logging.metrics_file = files.folder / (name + ".jsonl");
+  config.output.metrics_file = files.folder / (name + ".jsonl");
   run();
-  return losses(config.logging.metrics_file);
+  return losses(config.output.metrics_file);
 }
 
 /// Trains on the host and on fake GPUs, and checks that losses and weights agree up to rounding.
 void check_run(run_files const& files, train_config config, int ranks, std::uint64_t seed) {
-  config.eval_loaders = {files.held_out()};
+  config.data.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {2, time_unit::batch};
   fs::path expected;
   auto const host = run_and_read_losses(files, config, concat("host", seed),
                                         [&] { expected = train<float>(config, ranks).checkpoint; });
-  config.cuda_graphs = seed % 2 == 0;
+  config.execution.cuda_graphs = seed % 2 == 0;
   outcome got;
   auto const gpus = run_and_read_losses(files, config, concat("gpus", seed),
                                         [&] { got = train_on_gpus(config, ranks, seed); });
@@ -144,10 +144,11 @@ void check_run(run_files const& files, train_config config, int ranks, std::uint
   auto const library = fake_nccl::history();
   CHECK(library.operations > 0);
   CHECK(library.registered > 0);
-  if (config.zero_stage > 1 && config.reduction_order == reduction_order::by_rank)
+  if (config.execution.zero_stage > 1 &&
+      config.execution.reduction_order == reduction_order::by_rank)
     for (char const* const operation : {"ncclReduceScatter of f32", "ncclAllGather of f32"})
       CHECK_MESSAGE(library.exchanged.at(operation).registered > 10'000, operation);
-  CHECK(got.summary.batches == config.max_duration.count);
+  CHECK(got.summary.batches == config.run.max_duration.count);
   REQUIRE(gpus.size() == host.size());
   for (auto const& entry : host)
     CHECK_MESSAGE(std::abs(gpus.at(entry.first) - entry.second) <= 1e-5 * std::abs(entry.second),
@@ -186,16 +187,16 @@ TEST_CASE("trainer over NCCL: steps with each option give the host's losses and 
   option const options[] = {
       {"adaptive clipping", zero2_layout,
        [](auto& c) {
-         c.clip = {clipping_kind::adaptive, 2e-2};
+         c.optimizer.clip = {clipping_kind::adaptive, 2e-2};
        }},
       {"value clipping", zero2_layout,
        [](auto& c) {
-         c.clip = {clipping_kind::value, 2e-3};
+         c.optimizer.clip = {clipping_kind::value, 2e-3};
        }},
       {"the canonical order", zero2_layout,
        [](auto& c) {
-         c.reduction_order = reduction_order::canonical_tree;
-         c.clip = {clipping_kind::adaptive, 2e-2};
+         c.execution.reduction_order = reduction_order::canonical_tree;
+         c.optimizer.clip = {clipping_kind::adaptive, 2e-2};
        }},
       {"Muon",
        {.zero_stage = 3, .data = 2},
@@ -205,19 +206,19 @@ TEST_CASE("trainer over NCCL: steps with each option give the host's losses and 
        }},
       {"overlapped weight gradients",
        {.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2}},
-       [](auto& c) { c.parallelism.overlap_weight_gradients = true; }},
+       [](auto& c) { c.execution.parallelism.overlap_weight_gradients = true; }},
       {"a context ring", layouts[4], [](auto&) {}},
       {"a reduction for every microbatch",
        {.zero_stage = 2, .data = 2},
        [](auto& c) {
-         c.global_train_batch_size = 8;
-         c.reduce_every_microbatch = true;
+         c.data.global_train_batch_size = 8;
+         c.execution.reduce_every_microbatch = true;
        }},
       {"the corruption check, which computes batches twice",
        {.data = 2},
        [](auto& c) {
-         c.deterministic = true;
-         c.corruption_check.interval = {1, time_unit::batch};
+         c.execution.deterministic = true;
+         c.run.corruption_check.interval = {1, time_unit::batch};
        }},
   };
   std::uint64_t seed = 10;
@@ -236,20 +237,20 @@ TEST_CASE(
   run_files const files;
   grid const layout{.zero_stage = 3, .data = 2};
   auto config = with_layout(configuration(files, 4), layout);
-  config.precision = mpt::precision_kind::amp_bf16;
-  config.cuda_graphs = true;
+  config.execution.precision = mpt::precision_kind::amp_bf16;
+  config.execution.cuda_graphs = true;
   for (bool const bf16_gradients : {false, true}) {
     CAPTURE(bf16_gradients);
-    config.reduce_dtype =
+    config.execution.reduce_dtype =
         bf16_gradients ? parallel::zero::reduce_dtype::bf16 : parallel::zero::reduce_dtype::full;
     auto const host = run_and_read_losses(files, config, concat("host", bf16_gradients), [&] {
       static_cast<void>(train<parallel::bf16>(config, layout.ranks()));
     });
-    config.offload_optimizer = bf16_gradients;
+    config.execution.offload_optimizer = bf16_gradients;
     auto const gpus = run_and_read_losses(files, config, concat("gpus", bf16_gradients), [&] {
       check_success(train_on_gpus<parallel::bf16>(config, layout.ranks(), 1 + bf16_gradients));
     });
-    config.offload_optimizer = false;
+    config.execution.offload_optimizer = false;
     REQUIRE(gpus.size() == host.size());
     REQUIRE(host.size() >= 4);
     for (auto const& entry : host) {
@@ -300,16 +301,16 @@ TEST_CASE("trainer over NCCL: texts generated between steps equal the host's") {
   auto config = with_layout(configuration(files, 1), layout);
   config.model.vocab_size = 421;  // for 420 tokens of the tokenizer; two ranks do not divide it
   config.model.max_seq_len = 64;
-  config.tokenizer.name = icl_test::folder() / "tokenizer_a";
+  config.data.tokenizer.name = icl_test::folder() / "tokenizer_a";
   config.callbacks.generate = mpt::generate_config{.prompts = {"a lantern", "the bell and"},
                                                    .interval = {1, time_unit::batch},
                                                    .max_new_tokens = 5,
                                                    .temperature = 0};
   auto const texts = [&](char const* name, auto const& run) {
-    config.logging.metrics_file = files.folder / name;
+    config.output.metrics_file = files.folder / name;
     run();
     std::vector<std::string> out;
-    for (auto const& record : records(config.logging.metrics_file))
+    for (auto const& record : records(config.output.metrics_file))
       for (auto const& [key, value] : record.items())
         if (key.starts_with("generations/")) out.push_back(value.dump());
     return out;
@@ -336,7 +337,7 @@ TEST_CASE("trainer over NCCL: a resumed run equals an uninterrupted one bit for 
                 fs::path(config.checkpoint.save_folder) / "kernels.txt");
   outcome resumed;
   for (double const end : {2.0, 4.0}) {
-    config.max_duration.count = end;
+    config.run.max_duration.count = end;
     resumed = train_on_gpus(config, layout.ranks(), static_cast<std::uint64_t>(end));
     check_success(resumed);
   }
@@ -359,7 +360,7 @@ TEST_CASE("trainer over NCCL: every rank that waits in a step names the rank tha
 TEST_CASE("trainer over NCCL: deadlines.step bounds the wait for a rank that misses a step") {
   run_files const files;
   auto config = with_layout(configuration(files, 5), layouts[0]);
-  config.deadlines.step = 0.5;
+  config.run.deadlines.step = 0.5;
   auto const got = train_on_gpus(config, 2, 1, {}, [](auto& control, int batch) {
     while (control.rank() == 1 && batch == 1 && !control.abort_reason())
       std::this_thread::sleep_for(std::chrono::milliseconds(5));

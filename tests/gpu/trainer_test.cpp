@@ -43,7 +43,7 @@ TEST_CASE("trainer on a GPU: the loss falls") {
   if (!test::has_gpu()) return;
   tiny_run::run_files const files;
   auto config = files.config(120);
-  config.scheduler.t_max = config.max_duration;
+  config.optimizer.scheduler.t_max = config.run.max_duration;
   auto const summary = train(config, 2);
   CHECK(summary.batches == 120);
   CHECK(summary.loss < 0.5 * std::log(tiny_run::vocabulary));
@@ -55,7 +55,7 @@ TEST_CASE("trainer on a GPU: a resumed run equals an uninterrupted one bit for b
   for (int const ranks : {1, 3}) {
     CAPTURE(ranks);
     auto config = files.config(11);
-    config.zero_stage = 1;
+    config.execution.zero_stage = 1;
     auto const name = "run" + std::to_string(ranks);
     config.checkpoint.save_folder = files.folder / (name + "calm");
     auto const uninterrupted = train(config, ranks);
@@ -67,7 +67,7 @@ TEST_CASE("trainer on a GPU: a resumed run equals an uninterrupted one bit for b
                   fs::path(config.checkpoint.save_folder) / "kernels.txt");
     mpt::run_summary resumed;
     for (double const end : {5.0, 11.0}) {
-      config.max_duration.count = end;
+      config.run.max_duration.count = end;
       resumed = train(config, ranks);
     }
     CHECK(resumed.loss == uninterrupted.loss);

@@ -26,12 +26,12 @@ scheduler: {name: linear_decay_with_warmup, t_warmup: 0ba}
 train_loader: {dataset: {local: d}}
 eval_loader: {dataset: {local: d}}
 )";
-  auto known = read_train_config(make_document(minimal_yaml, "minimal")).report.known;
+  auto known = read_train_config(make_document(minimal_yaml, "minimal")).output.report.known;
   std::vector<std::string> const finetuning{
       "train_loader={name: finetuning, dataset: {local: null, hf_name: d, preprocessing_fn: "
       "{prompt: p, response: r}}}"};
   for (auto const& key :
-       read_train_config(make_document(minimal_yaml, "minimal", finetuning)).report.known) {
+       read_train_config(make_document(minimal_yaml, "minimal", finetuning)).output.report.known) {
     auto const entry = std::ranges::find(known, key.name, &known_key::name);
     if (entry == known.end())
       known.push_back(key);

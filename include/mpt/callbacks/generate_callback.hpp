@@ -25,7 +25,7 @@ class generate_callback {
   generate_callback(train_config const& config, std::shared_ptr<sample_prompts const> prompts)
       : config_(*config.callbacks.generate),
         room_(room_of(config_, config.model.max_seq_len)),
-        seed_(config.seed),
+        seed_(config.run.seed),
         prompts_(std::move(prompts)) {}
 
   [[nodiscard]] bool is_due(std::int64_t batch, training_clock const& clock) const;

@@ -91,6 +91,7 @@ class hf_checkpointer {
 
 /// The exports of a configuration that has an hf_checkpointer. Reads the tokenizer's files if they
 /// exist. `base`: the base model of a run that trains adapters, see adapter_base_of.
-[[nodiscard]] hf_exports hf_exports_of(train_config const& config, std::string const& base);
+[[nodiscard]] hf_exports hf_exports_of(model_config const& model, data_config const& data,
+                                       callbacks_config const& callbacks, std::string const& base);
 
 }  // namespace mpt

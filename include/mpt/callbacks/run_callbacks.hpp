@@ -11,6 +11,7 @@ namespace mpt {
 /// The callbacks in the order in which events reach them.
 using run_callbacks = callback_list<nan_monitor, optimizer_monitor, kill_loss_spike, early_stopper>;
 
-[[nodiscard]] run_callbacks make_callbacks(train_config const& config, training_clock const& clock);
+[[nodiscard]] run_callbacks make_callbacks(callbacks_config const& callbacks,
+                                           data_config const& data, training_clock const& clock);
 
 }  // namespace mpt

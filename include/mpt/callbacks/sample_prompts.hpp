@@ -22,6 +22,7 @@ struct sample_prompts {
 
 /// The prompts of a configuration that has a generate_callback. Throws when the tokenizer does not
 /// exist or has more tokens than the model, or a prompt is too long for the model.
-[[nodiscard]] sample_prompts read_sample_prompts(train_config const& config);
+[[nodiscard]] sample_prompts read_sample_prompts(model_config const& model, data_config const& data,
+                                                 callbacks_config const& callbacks);
 
 }  // namespace mpt

@@ -31,7 +31,9 @@ namespace detail {
 
 [[nodiscard]] tokenizer_config read_tokenizer(config_reader reader);
 
-[[nodiscard]] checkpoint_config read_checkpoint(config_reader& reader, std::string const& run_name);
+/// Reads the keys of checkpoints; `pretrained` and `adapter` stay as they are.
+void read_checkpoint(config_reader& reader, std::string const& run_name,
+                     checkpoint_config& checkpoint);
 
 }  // namespace detail
 

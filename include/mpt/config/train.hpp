@@ -3,9 +3,9 @@
 // Field names and defaults are LLM Foundry's; ParallelLM's own keys are `mirrors`, `parallelism`,
 // `zero_stage`, `reduction_order`, `reduce_dtype`, `device`, `ranks`, `threads`, `device_memory`,
 // `bucket_bytes`, `local_save_folder`, `local_save_interval`, `dry_run`, `preflight`, `print_plan`,
-// `profile` and `metrics_file`. The
-// functions below compute the values that depend on the number of ranks (the split of a batch) or
-// on the data (epochs in batches).
+// `profile` and `metrics_file`. The settings are in sections, and a function takes those that it
+// reads. The functions below compute the values that depend on the number of ranks (the split of a
+// batch) or on the data (epochs in batches).
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,10 @@
 #include <mpt/config/run/loggers.hpp>
 #include <mpt/config/run/optimizer.hpp>
 #include <mpt/config/run/parallelism.hpp>
-#include <mpt/config/run/scheduler.hpp>
 #include <mpt/yaml/report.hpp>
 #include <mpt/yaml/time.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/data/share.hpp>
-#include <parallel/train/clipping.hpp>
 #include <parallel/zero/level.hpp>
 
 namespace mpt {
@@ -44,59 +42,46 @@ struct tokenizer_config {
   friend bool operator==(tokenizer_config const&, tokenizer_config const&) = default;
 };
 
-/// The mark in local_save_folder for the number of a rank's node, where only the path distinguishes
-/// the nodes' folders.
-inline constexpr std::string_view node_rank_mark = "{node_rank}";
+/// The sets that a run reads, and the sequences of its batches.
+struct data_config {
+  tokenizer_config tokenizer;
+  loader_config train_loader;
+  std::vector<loader_config> eval_loaders;
+  std::int64_t max_seq_len = 2048;
+  std::int64_t global_train_batch_size = 0;  ///< sequences per optimizer step, all ranks
+  std::optional<std::int64_t> device_train_microbatch_size;  ///< none: auto
+  std::int64_t train_subset_num_batches = -1;                ///< of an epoch; -1: all
 
-/// `text` with every `mark` replaced by `value`.
-[[nodiscard]] std::string fill_in(std::string text, std::string_view mark, std::string_view value);
-
-/// The folders and intervals of checkpoints.
-struct checkpoint_config {
-  std::string save_folder;  ///< "" for none; {run_name} is filled in
-  time_value save_interval{1000, time_unit::batch};
-  std::string local_save_folder;  ///< on each node's own disk, with node_rank_mark; "" for none
-  time_value local_save_interval{100, time_unit::batch};
-  std::int64_t save_num_checkpoints_to_keep = -1;  ///< -1: all
-  std::int64_t keep_every =
-      0;  ///< checkpoints at multiples of this many batches are kept too; 0: none
-  bool save_overwrite = false;
-  bool save_weights_only = false;  ///< such checkpoints cannot resume a run
-  std::string load_path;           ///< "" for none; {run_name} is filled in
-  bool load_weights_only = false;
-  bool autoresume = false;
-
-  friend bool operator==(checkpoint_config const&, checkpoint_config const&) = default;
+  friend bool operator==(data_config const&, data_config const&) = default;
 };
 
-/// The intervals and sizes of evaluation.
-struct evaluation_config {
-  time_value eval_interval{1, time_unit::epoch};  ///< 0: never
-  bool eval_first = false;
-  std::int64_t eval_subset_num_batches = -1;  ///< -1: all
-  std::int64_t device_eval_batch_size = 1;
+/// How ranks and devices compute a step.
+struct execution_config {
+  precision_kind precision = precision_kind::amp_bf16;
+  /// fsdp_config.activation_checkpointing; none: plan_run decides whether the cheap parts recompute
+  std::optional<block_recomputation> recompute;
+  int zero_stage = 0;  ///< 0 to 3
+  /// Stage 3: parameters are resharded after each forward pass; none: only where memory requires
+  /// it.
+  std::optional<bool> reshard_after_forward;
+  /// From stage 2 on: gradients are reduced after every microbatch instead of accumulated first;
+  /// none: they are accumulated where there are several microbatches and memory allows.
+  std::optional<bool> reduce_every_microbatch;
+  parallel::zero::reduction_order reduction_order = parallel::zero::reduction_order::by_rank;
+  parallel::zero::reduce_dtype reduce_dtype = parallel::zero::reduce_dtype::full;
+  parallelism_config parallelism;  ///< degrees of tensor, context and pipeline parallelism
+  std::optional<std::int64_t>
+      ranks;  ///< ranks as threads of one process; none: the launcher's ranks, or 1
+  std::optional<std::int64_t> threads;  ///< threads per rank; none: an equal share of the cores
+  std::optional<std::size_t>
+      device_memory;  ///< bytes that a rank may use; none: all of the device's memory
+  std::int64_t bucket_bytes = std::int64_t{32} << 20;  ///< of a gradient reduction
+  bool deterministic = false;                          ///< equal bits in every run also on a GPU
+  bool cuda_graphs = false;  ///< a block's forward or backward on a GPU is launched as one graph
+  bool offload_optimizer = false;  ///< optimizer states and master weights stay in host memory
+  std::string device = "auto";     ///< auto: a GPU when there is one; cpu; cuda; kokkos
 
-  friend bool operator==(evaluation_config const&, evaluation_config const&) = default;
-};
-
-/// In-context learning tasks that the model is evaluated on; may be empty.
-struct icl_config {
-  std::vector<icl::task_config> tasks;
-  std::optional<icl::gauntlet_config> gauntlet;
-  std::optional<std::int64_t> subset_batches;  ///< batches of a task without categories; none: all
-
-  friend bool operator==(icl_config const&, icl_config const&) = default;
-};
-
-/// Output during training.
-struct logging_config {
-  bool progress_bar = false;
-  bool log_to_console = true;
-  time_value console_log_interval{1, time_unit::batch};
-  std::string metrics_file;  ///< JSON lines; "" for none
-  loggers_config loggers;
-
-  friend bool operator==(logging_config const&, logging_config const&) = default;
+  friend bool operator==(execution_config const&, execution_config const&) = default;
 };
 
 /// The seconds that a rank waits for another rank before it fails, for each phase of a run.
@@ -140,71 +125,101 @@ struct corruption_check_config {
   friend bool operator==(corruption_check_config const&, corruption_check_config const&) = default;
 };
 
-struct train_config {
-  std::string run_name;
-  model_config model;
-  std::string pretrained;  ///< the Hugging Face folder whose weights the run begins with, or ""
-  std::string adapter;     ///< the PEFT folder whose adapters the run begins with, or ""
-  /// fsdp_config.activation_checkpointing; none: plan_run decides whether the cheap parts recompute
-  std::optional<block_recomputation> recompute;
-  tokenizer_config tokenizer;
-  optimizer_config optimizer;
-  parallel::train::clipping clip;  ///< algorithms.gradient_clipping
-  scheduler_config scheduler;
-  loader_config train_loader;
-  std::vector<loader_config> eval_loaders;
-  std::int64_t global_train_batch_size = 0;  ///< sequences per optimizer step, all ranks
-  std::optional<std::int64_t> device_train_microbatch_size;  ///< none: auto
-  std::int64_t train_subset_num_batches = -1;                ///< of an epoch; -1: all
+/// The course of a run: its name, its end, and what stops it.
+struct run_config {
+  std::string name;
   time_value max_duration;
-  std::int64_t max_seq_len = 2048;
   std::uint64_t seed = 17;
-  precision_kind precision = precision_kind::amp_bf16;
-  evaluation_config evaluation;
-  icl_config icl;
-  checkpoint_config checkpoint;
-  logging_config logging;
-  callbacks_config callbacks;
   double dist_timeout = 600;  ///< seconds; the default of every phase's deadline
   run_deadlines deadlines;
   bad_batch_policy on_not_finite = bad_batch_policy::stop;
   std::optional<spike_check_config> spike_check;  ///< none: no batch is a spike
   corruption_check_config corruption_check;
-
-  int zero_stage = 0;  ///< 0 to 3
-  /// Stage 3: parameters are resharded after each forward pass; none: only where memory requires
-  /// it.
-  std::optional<bool> reshard_after_forward;
-  /// From stage 2 on: gradients are reduced after every microbatch instead of accumulated first;
-  /// none: they are accumulated where there are several microbatches and memory allows.
-  std::optional<bool> reduce_every_microbatch;
-  parallel::zero::reduction_order reduction_order = parallel::zero::reduction_order::by_rank;
-  parallel::zero::reduce_dtype reduce_dtype = parallel::zero::reduce_dtype::full;
-  parallelism_config parallelism;  ///< degrees of tensor, context and pipeline parallelism
-  std::optional<std::int64_t>
-      ranks;  ///< ranks as threads of one process; none: the launcher's ranks, or 1
-  std::optional<std::int64_t> threads;  ///< threads per rank; none: an equal share of the cores
-  std::optional<std::size_t>
-      device_memory;  ///< bytes that a rank may use; none: all of the device's memory
-  std::int64_t bucket_bytes = std::int64_t{32} << 20;  ///< of a gradient reduction
-  bool deterministic = false;                          ///< equal bits in every run also on a GPU
-  bool cuda_graphs = false;  ///< a block's forward or backward on a GPU is launched as one graph
-  bool offload_optimizer = false;  ///< optimizer states and master weights stay in host memory
-  std::string device = "auto";     ///< auto: a GPU when there is one; cpu; cuda; kokkos
   bool dry_run = false;
   bool preflight = false;   ///< measures network and devices before a run
   bool print_plan = false;  ///< prints the plan of a step instead of training
   bool profile = false;     ///< times operations of a few batches
 
+  friend bool operator==(run_config const&, run_config const&) = default;
+};
+
+/// The mark in local_save_folder for the number of a rank's node, where only the path distinguishes
+/// the nodes' folders.
+inline constexpr std::string_view node_rank_mark = "{node_rank}";
+
+/// `text` with every `mark` replaced by `value`.
+[[nodiscard]] std::string fill_in(std::string text, std::string_view mark, std::string_view value);
+
+/// The folders that a run begins with, and the folders and intervals of its checkpoints.
+struct checkpoint_config {
+  std::string pretrained;   ///< the Hugging Face folder whose weights the run begins with, or ""
+  std::string adapter;      ///< the PEFT folder whose adapters the run begins with, or ""
+  std::string save_folder;  ///< "" for none; {run_name} is filled in
+  time_value save_interval{1000, time_unit::batch};
+  std::string local_save_folder;  ///< on each node's own disk, with node_rank_mark; "" for none
+  time_value local_save_interval{100, time_unit::batch};
+  std::int64_t save_num_checkpoints_to_keep = -1;  ///< -1: all
+  std::int64_t keep_every =
+      0;  ///< checkpoints at multiples of this many batches are kept too; 0: none
+  bool save_overwrite = false;
+  bool save_weights_only = false;  ///< such checkpoints cannot resume a run
+  std::string load_path;           ///< "" for none; {run_name} is filled in
+  bool load_weights_only = false;
+  bool autoresume = false;
+
+  friend bool operator==(checkpoint_config const&, checkpoint_config const&) = default;
+};
+
+/// In-context learning tasks that the model is evaluated on; may be empty.
+struct icl_config {
+  std::vector<icl::task_config> tasks;
+  std::optional<icl::gauntlet_config> gauntlet;
+  std::optional<std::int64_t> subset_batches;  ///< batches of a task without categories; none: all
+
+  friend bool operator==(icl_config const&, icl_config const&) = default;
+};
+
+/// The intervals and sizes of evaluation, and its tasks.
+struct evaluation_config {
+  time_value eval_interval{1, time_unit::epoch};  ///< 0: never
+  bool eval_first = false;
+  std::int64_t eval_subset_num_batches = -1;  ///< -1: all
+  std::int64_t device_eval_batch_size = 1;
+  icl_config icl;
+
+  friend bool operator==(evaluation_config const&, evaluation_config const&) = default;
+};
+
+/// What a run prints and records.
+struct output_config {
+  bool progress_bar = false;
+  bool log_to_console = true;
+  time_value console_log_interval{1, time_unit::batch};
+  std::string metrics_file;  ///< JSON lines; "" for none
+  loggers_config loggers;
   config_report report;  ///< what to print once: ignored keys and notes
+
+  friend bool operator==(output_config const&, output_config const&) = default;
+};
+
+struct train_config {
+  model_config model;
+  data_config data;
+  optimizer_config optimizer;
+  execution_config execution;
+  run_config run;
+  checkpoint_config checkpoint;
+  evaluation_config evaluation;
+  callbacks_config callbacks;
+  output_config output;
 
   friend bool operator==(train_config const&, train_config const&) = default;
 };
 
-[[nodiscard]] bool is_canonical(train_config const& config);
+[[nodiscard]] bool is_canonical(execution_config const& execution);
 
 /// Whether the configuration itself asks for recomputation.
-[[nodiscard]] bool recomputes(train_config const& config);
+[[nodiscard]] bool recomputes(execution_config const& execution);
 
 /// The division of a global batch into the ranks' microbatches.
 struct batch_split {
@@ -222,15 +237,16 @@ struct batch_split {
 /// In the canonical order the microbatches are those of a single rank, so that they do not depend
 /// on the number of ranks: each rank takes the same power of two of microbatches, the last rank
 /// with sequences takes the rest, and further ranks take none.
-[[nodiscard]] batch_split split_batch(train_config const& config, std::int64_t ranks,
-                                      std::int64_t planned_microbatch = 1);
+[[nodiscard]] batch_split split_batch(data_config const& data, execution_config const& execution,
+                                      std::int64_t ranks, std::int64_t planned_microbatch = 1);
 
 /// The sequences of a global batch that data rank `rank` of `ranks` trains on.
-[[nodiscard]] parallel::data::share share_of(train_config const& config, std::int64_t rank,
+[[nodiscard]] parallel::data::share share_of(data_config const& data,
+                                             execution_config const& execution, std::int64_t rank,
                                              std::int64_t ranks);
 
 /// The clock of this run. `batches_per_epoch` comes from the data; 0 while it is not known.
-[[nodiscard]] training_clock clock_of(train_config const& config,
+[[nodiscard]] training_clock clock_of(data_config const& data, run_config const& run,
                                       std::int64_t batches_per_epoch = 0);
 
 }  // namespace mpt

@@ -14,7 +14,8 @@
 namespace mpt::trackers {
 
 /// The folder of a run's journals and of the logs of clients.
-[[nodiscard]] std::filesystem::path tracker_folder(train_config const& config);
+[[nodiscard]] std::filesystem::path tracker_folder(run_config const& run,
+                                                   checkpoint_config const& checkpoint);
 
 /// The configuration with what is blank in it taken from $MLFLOW_TRACKING_URI and
 /// $MLFLOW_EXPERIMENT_NAME. Throws before a run begins when something is missing that its trackers

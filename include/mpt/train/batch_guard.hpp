@@ -20,8 +20,8 @@ namespace mpt {
 /// Each rank has one. All ranks pass the same values to theirs, so that all decide the same.
 class batch_guard {
  public:
-  /// `config` must outlive it.
-  explicit batch_guard(train_config const& config);
+  /// `run` must outlive it.
+  explicit batch_guard(run_config const& run);
 
   /// The limits of the next batch.
   [[nodiscard]] parallel::train::step_limits limits() const;
@@ -54,7 +54,7 @@ class batch_guard {
   void roll_back(run_state const& saved);
 
  private:
-  train_config const& config_;
+  run_config const& run_;
   std::optional<spike_limits> spikes_;
   skipped_batches skipped_;
   std::string reason_;  // why the last batch was refused

@@ -28,11 +28,11 @@ class batch_trainer {
         session_(session),
         split_(split),
         rows_(session.device()),
-        guard_(run.config) {}
+        guard_(run.config.run) {}
 
   /// Ranks check each other's work at the interval of the configuration, if it has one. Collective.
   void check_ranks(run_data const& data) {
-    if (run_.config.corruption_check.interval.count > 0)
+    if (run_.config.run.corruption_check.interval.count > 0)
       checks_.emplace(run_.config, data, mesh_, session_, split_.microbatch);
   }
 
@@ -45,7 +45,8 @@ class batch_trainer {
     session_.stepper().measure_tensors(run_.control.is_measuring());
     session_.stepper().ask_to_stop(stop_asked);
     session_.stepper().limit(guard_.limits());
-    auto const factor = learning_rate_multiplier(run_.config.scheduler, run_.batch, run_.clock);
+    auto const factor =
+        learning_rate_multiplier(run_.config.optimizer.scheduler, run_.batch, run_.clock);
     return step(run_.batch, factor, checks_ && checks_->due(run_.batch + 1, run_.clock));
   }
 

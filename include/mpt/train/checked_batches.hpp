@@ -44,7 +44,7 @@ class checked_batches {
   }
 
   [[nodiscard]] bool due(std::int64_t batch, training_clock const& clock) const {
-    return is_due(config_.corruption_check.interval, batch, clock);
+    return is_due(config_.run.corruption_check.interval, batch, clock);
   }
 
   /// Trains batch `request.position.step` as session::step does. After a
@@ -57,7 +57,7 @@ class checked_batches {
       auto result = check_.step(request, [&](int rank) { return work_of_rank(rank, batch); });
       if (result.faults.empty()) return std::move(result.step);
       auto const text = parallel::concat("batch ", batch + 1, ": ", check_.describe(result.faults));
-      bool const repeats = config_.corruption_check.on_transient == transient_policy::repeat;
+      bool const repeats = config_.run.corruption_check.on_transient == transient_policy::repeat;
       if (!result.may_repeat() || !repeats || attempt == max_attempts)
         parallel::fail<parallel::corrupted>(
             text, "; nothing was updated: take the machine out, and go on from a checkpoint");

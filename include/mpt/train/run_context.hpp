@@ -25,8 +25,8 @@ struct run_context {
         comm(ranks),
         host(stream),
         data(std::move(batches)),
-        clock(clock_of(config, data->batches_per_epoch())),
-        callbacks(make_callbacks(config, clock)),
+        clock(clock_of(config.data, config.run, data->batches_per_epoch())),
+        callbacks(make_callbacks(config.callbacks, config.data, clock)),
         control(std::move(say)) {}
 
   train_config const& config;

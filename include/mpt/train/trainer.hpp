@@ -45,13 +45,13 @@ class trainer {
       : plan_(std::move(plan)),
         parts_(parts),
         hooks_(std::move(hooks)),
-        phases_(config.deadlines, hooks_.deadline),
+        phases_(config.run.deadlines, hooks_.deadline),
         mesh_(config, control, exchanges, device),
         net_(config.model, mesh_.groups_of_model(), plan_.recompute),
-        profiler_(config.profile && control.rank() == 0 ? std::make_unique<run_profiler>()
-                                                        : nullptr),
-        session_(net_, device, mesh_.ranks(), groups_of(config, net_),
-                 stepper_options_of(config, plan_),
+        profiler_(config.run.profile && control.rank() == 0 ? std::make_unique<run_profiler>()
+                                                            : nullptr),
+        session_(net_, device, mesh_.ranks(), groups_of(config.optimizer, config.callbacks, net_),
+                 stepper_options_of(config.optimizer, config.execution, config.run, plan_),
                  with_trace(device.compute_options(), profiler_ ? &profiler_->compute() : nullptr),
                  with_trace(parallel::comm_options<Comm>(device),
                             profiler_ ? &profiler_->exchanges() : nullptr)),
@@ -64,7 +64,7 @@ class trainer {
         saves_(run_, session_, parts_) {
     session_.reserve(plan_.for_pipeline_rank(pipeline_rank()).activations);
     session_.reserve_scratch(plan_.for_pipeline_rank(pipeline_rank()).scratch);
-    check_schedule(config.scheduler, run_.clock);
+    check_schedule(config.optimizer.scheduler, run_.clock);
     batches_.check_ranks(*parts.data);
   }
 
@@ -80,14 +80,14 @@ class trainer {
     auto const add = [&](std::vector<std::string> const& more) {
       notes.insert(notes.end(), more.begin(), more.end());
     };
-    add(unfinished_parts_in_epochs(config.scheduler, run_.clock));
+    add(unfinished_parts_in_epochs(config.optimizer.scheduler, run_.clock));
     if (run_.batch < last) add(saves_.open(hooks_, plan_.saves_in_background));
     reports_.open(parts_.open_trackers);
     for (auto const& note : notes) reports_.say(note);
     saves_.resume(run_.batch >= last || run_.control.is_stopped());
     phases_.enter(&run_deadlines::first_step);
     if (config.evaluation.eval_first && run_.batch == 0) evaluate();
-    reports_.pace().begin(*run_.data, run_.batch, config.train_loader.finetuning.has_value(),
+    reports_.pace().begin(*run_.data, run_.batch, config.data.train_loader.finetuning.has_value(),
                           run_.clock);
     train::train_batches(*this, run_.batch, last);
     reports_.pace().end();
@@ -170,7 +170,9 @@ class trainer {
     auto const& config = run_.config;
     auto const file = std::filesystem::path(config.checkpoint.save_folder) / "profile.json";
     auto const counts = [&] {
-      return operations_of_batch(net_, config, plan_.split, stages_of(config, pipeline_rank()));
+      return operations_of_batch(
+          net_, config.data, config.execution.parallelism, plan_.split,
+          stages_of(config.model, config.execution.parallelism, pipeline_rank()));
     };
     auto const batches = reports_.pace().batches();
     reports_.say(is_last ? profiler_->finish(batches, file, counts)
@@ -185,7 +187,7 @@ class trainer {
       std::vector streams{&session_.compute()};
       session_.stepper().for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
       return mpt::agree_on_kernels(streams, run_.comm, run_.host, file, [&] {
-        session_.initialise(run_.config.seed);
+        session_.initialise(run_.config.run.seed);
         static_cast<void>(batches_.step(0, 0.0));
         session_.clear_states();
       });
@@ -199,10 +201,11 @@ class trainer {
     auto const& config = run_.config;
     std::vector notes{promote_local_checkpoint(run_.comm, run_.host, config.checkpoint, hooks_)};
     found_checkpoint found;
-    if (run_.comm.rank() == 0) found = checkpoint_to_load(config).value_or(found_checkpoint{});
+    if (run_.comm.rank() == 0)
+      found = checkpoint_to_load(config.checkpoint).value_or(found_checkpoint{});
     found = agree_on_sound(run_.comm, run_.host, std::move(found));
     if (found.folder.empty()) {
-      if (!is_initialised) session_.initialise(config.seed);
+      if (!is_initialised) session_.initialise(config.run.seed);
       return notes;
     }
     auto const state = load(found);

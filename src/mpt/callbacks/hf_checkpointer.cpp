@@ -24,21 +24,22 @@ std::filesystem::path hf_checkpointer::folder_of(std::int64_t batch, std::int64_
   return std::filesystem::path(settings_.save_folder) / name;
 }
 
-hf_exports hf_exports_of(train_config const& config, std::string const& base) {
-  auto const& settings = config.callbacks.hf_checkpointer.value();
+hf_exports hf_exports_of(model_config const& model, data_config const& data,
+                         callbacks_config const& callbacks, std::string const& base) {
+  auto const& settings = callbacks.hf_checkpointer.value();
   hf_exports out;
-  auto parameters = hf::shapes_of(config.model);
-  if (config.model.lora) {
+  auto parameters = hf::shapes_of(model);
+  if (model.lora) {
     parameters = hf::adapters_of(parameters);
-    out.options = hf::adapter_options_of(config.model, precision_named(settings.precision), base);
+    out.options = hf::adapter_options_of(model, precision_named(settings.precision), base);
   } else {
     std::error_code unreadable;  // an unreadable path counts as absent
-    auto const& name = config.tokenizer.name;
+    auto const& name = data.tokenizer.name;
     bool const has_tokenizer = !name.empty() && std::filesystem::exists(name, unreadable);
     out.options =
-        export_options_of(config.model, settings.precision, has_tokenizer ? name : std::string());
+        export_options_of(model, settings.precision, has_tokenizer ? name : std::string());
   }
-  out.tensors = stored_tensors_of(config.model, parameters);
+  out.tensors = stored_tensors_of(model, parameters);
   if (settings.overwrite) out.options.existing = parallel::checkpoint::if_exists::replace;
   return out;
 }

@@ -7,8 +7,9 @@
 
 namespace mpt {
 
-run_callbacks make_callbacks(train_config const& config, training_clock const& clock) {
-  auto const& c = config.callbacks;
+run_callbacks make_callbacks(callbacks_config const& callbacks, data_config const& data,
+                             training_clock const& clock) {
+  auto const& c = callbacks;
   std::optional<optimizer_monitor> monitor;
   if (c.optimizer_monitor_interval > 0) monitor.emplace(c.optimizer_monitor_interval);
   std::optional<kill_loss_spike> spike;
@@ -17,7 +18,7 @@ run_callbacks make_callbacks(train_config const& config, training_clock const& c
   if (c.early_stopper) {
     stopper.emplace(*c.early_stopper);
     bool is_known = c.early_stopper->dataloader_label == "train";
-    for (auto const& loader : config.eval_loaders)
+    for (auto const& loader : data.eval_loaders)
       is_known = is_known || stopper->watches(loader.label);
     require(is_known, "callbacks.early_stopper.dataloader_label: '",
             c.early_stopper->dataloader_label,

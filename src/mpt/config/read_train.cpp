@@ -93,10 +93,11 @@ void check_run_name(std::string const& name, std::string_view prefix) {
 }
 
 /// Reports the evaluation keys that have no effect without an evaluation set.
-void report_unused_evaluation_keys(config_reader& reader, train_config const& config) {
-  if (!config.eval_loaders.empty()) return;
+void report_unused_evaluation_keys(config_reader& reader, data_config const& data,
+                                   evaluation_config const& evaluation) {
+  if (!data.eval_loaders.empty()) return;
   reader.report_without_effect("eval_subset_num_batches", "there is no eval_loader");
-  if (config.icl.tasks.empty())
+  if (evaluation.icl.tasks.empty())
     reader.report_all_without_effect({"eval_interval", "eval_first", "device_eval_batch_size"},
                                      "there is no eval_loader");
 }
@@ -122,88 +123,91 @@ void read_remaining_keys(config_reader& reader) {
 }
 
 /// Reads the name of a run, or takes it from the environment.
-void read_run_name(config_reader& reader, config_environment const& environment,
-                   train_config& config) {
-  config.run_name = reader.get<std::string>("run_name", "");
+[[nodiscard]] std::string read_run_name(config_reader& reader,
+                                        config_environment const& environment) {
+  auto name = reader.get<std::string>("run_name", "");
   std::string name_source = parallel::concat(reader.location_of("run_name"), ": run_name");
-  if (config.run_name.empty()) {
-    config.run_name = environment.run_name;
+  if (name.empty()) {
+    name = environment.run_name;
     name_source = "$RUN_NAME";
   }
-  if (config.run_name.empty()) config.run_name = environment.default_run_name;
-  check_run_name(config.run_name, name_source);
+  if (name.empty()) name = environment.default_run_name;
+  check_run_name(name, name_source);
+  return name;
 }
 
 /// Checks that the sequences of all loaders have lengths that the model can read.
-void check_sequence_lengths(config_reader& reader, train_config const& config) {
+void check_sequence_lengths(config_reader& reader, model_config const& model,
+                            data_config const& data, checkpoint_config const& checkpoint) {
   bool const default_length_is_used = std::ranges::any_of(
-      config.eval_loaders,
-      [&](auto const& loader) { return loader.max_seq_len == config.max_seq_len; });
-  if (config.train_loader.max_seq_len != config.max_seq_len && !default_length_is_used &&
+      data.eval_loaders,
+      [&](auto const& loader) { return loader.max_seq_len == data.max_seq_len; });
+  if (data.train_loader.max_seq_len != data.max_seq_len && !default_length_is_used &&
       !reader.has_key("icl_tasks"))
     reader.report_without_effect(
         "max_seq_len",
-        parallel::concat("train_loader.dataset.max_seq_len is ", config.train_loader.max_seq_len));
-  auto const longest = config.model.max_seq_len;
+        parallel::concat("train_loader.dataset.max_seq_len is ", data.train_loader.max_seq_len));
+  auto const longest = model.max_seq_len;
   auto const check_length = [&](std::string const& name, loader_config const& loader) {
     reader.check("max_seq_len", loader.max_seq_len <= longest, name, ".dataset.max_seq_len ",
                  loader.max_seq_len, " is longer than ",
-                 config.model.learned_pos_emb
+                 model.learned_pos_emb
                      ? parallel::concat("the ", longest, " learned positions of model.max_seq_len")
                      : parallel::concat("model.max_seq_len ", longest,
                                         ", beyond which nothing reads the model; ",
-                                        config.pretrained.empty()
+                                        checkpoint.pretrained.empty()
                                             ? "raise model.max_seq_len"
                                             : "raise model.config_overrides.max_seq_len"));
   };
-  check_length("train_loader", config.train_loader);
-  for (auto const& loader : config.eval_loaders) check_length(eval_loader_name(loader), loader);
+  check_length("train_loader", data.train_loader);
+  for (auto const& loader : data.eval_loaders) check_length(eval_loader_name(loader), loader);
   reader.check("train_loader",
-               !config.model.attn.attn_uses_sequence_id || config.train_loader.finetuning ||
-                   config.train_loader.eos_token_id || config.train_loader.bos_token_id,
+               !model.attn.attn_uses_sequence_id || data.train_loader.finetuning ||
+                   data.train_loader.eos_token_id || data.train_loader.bos_token_id,
                "model.attn_config.attn_uses_sequence_id needs to know where texts end: give "
                "dataset.eos_token_id or dataset.bos_token_id");
 }
 
 /// Reads the size of a batch, the duration of a run, its seed and its precision.
-void read_course(config_reader& reader, train_config& config) {
-  config.global_train_batch_size = positive(
-      reader, "global_train_batch_size", reader.required<std::int64_t>("global_train_batch_size"));
+void read_course(config_reader& reader, data_config& data, run_config& run,
+                 execution_config& execution) {
+  data.global_train_batch_size = positive(reader, "global_train_batch_size",
+                                          reader.required<std::int64_t>("global_train_batch_size"));
   if (reader.get<std::string>("device_train_microbatch_size", "auto") != "auto")
-    config.device_train_microbatch_size =
+    data.device_train_microbatch_size =
         positive(reader, "device_train_microbatch_size",
                  reader.required<std::int64_t>("device_train_microbatch_size"));
-  config.max_duration = reader.required<time_value>("max_duration");
+  run.max_duration = reader.required<time_value>("max_duration");
   reader.check("max_duration",
-               config.max_duration.count > 0 && config.max_duration.unit != time_unit::duration,
-               "expected a time above 0 in ep, ba, sp or tok, found ",
-               to_string(config.max_duration));
-  config.train_subset_num_batches = reader.get<std::int64_t>("train_subset_num_batches", -1);
+               run.max_duration.count > 0 && run.max_duration.unit != time_unit::duration,
+               "expected a time above 0 in ep, ba, sp or tok, found ", to_string(run.max_duration));
+  data.train_subset_num_batches = reader.get<std::int64_t>("train_subset_num_batches", -1);
   reader.check("train_subset_num_batches",
-               config.train_subset_num_batches == -1 || config.train_subset_num_batches > 0,
-               "expected -1 for all or a number above 0, found ", config.train_subset_num_batches);
+               data.train_subset_num_batches == -1 || data.train_subset_num_batches > 0,
+               "expected -1 for all or a number above 0, found ", data.train_subset_num_batches);
   auto const seed = reader.get<std::int64_t>("seed", 17);
   reader.check("seed", seed >= 0, "must not be negative, found ", seed);
-  config.seed = static_cast<std::uint64_t>(seed);
+  run.seed = static_cast<std::uint64_t>(seed);
   reader.refuse_unsupported("precision", "use fp32 or amp_bf16", {"fp32", "amp_bf16"});
   if (reader.get<std::string>("precision", "amp_bf16") == "fp32")
-    config.precision = precision_kind::fp32;
+    execution.precision = precision_kind::fp32;
 }
 
 /// Checks the schedule as far as it does not depend on the number of samples.
 void check_schedule_of_run(config_reader const& reader, train_config& config) {
-  bool const in_epochs = config.max_duration.unit == time_unit::epoch ||
-                         config.scheduler.t_max.unit == time_unit::epoch;
+  bool const in_epochs = config.run.max_duration.unit == time_unit::epoch ||
+                         config.optimizer.scheduler.t_max.unit == time_unit::epoch;
   if (!in_epochs) {
     try {
-      check_schedule(config.scheduler, clock_of(config));
+      check_schedule(config.optimizer.scheduler, clock_of(config.data, config.run));
     } catch (parallel::error const& problem) {
       parallel::fail(reader.location_of("scheduler"), ": ", problem.what());
     }
   }
-  if (!needs_epochs(config.scheduler, config.max_duration))
-    for (auto& note : unfinished_parts(config.scheduler, clock_of(config)))
-      config.report.notes.push_back(std::move(note));
+  if (!needs_epochs(config.optimizer.scheduler, config.run.max_duration))
+    for (auto& note :
+         unfinished_parts(config.optimizer.scheduler, clock_of(config.data, config.run)))
+      config.output.report.notes.push_back(std::move(note));
 }
 
 /// A run in which each section is there whose keys are only asked for then.
@@ -238,51 +242,54 @@ std::array<std::string, 2> finetuning_sets() {
 /// throws.
 void read_into(train_config& config, config_node const& document,
                config_environment const& environment) {
-  config_reader reader(document, "", config.report);
-  read_run_name(reader, environment, config);
-  config.max_seq_len = reader.required<std::int64_t>("max_seq_len");
-  reader.check("max_seq_len", config.max_seq_len >= 2 && config.max_seq_len <= largest_seq_len,
-               "must be from 2 to ", largest_seq_len, ", found ", config.max_seq_len);
+  config_reader reader(document, "", config.output.report);
+  config.run.name = read_run_name(reader, environment);
+  config.data.max_seq_len = reader.required<std::int64_t>("max_seq_len");
+  reader.check("max_seq_len",
+               config.data.max_seq_len >= 2 && config.data.max_seq_len <= largest_seq_len,
+               "must be from 2 to ", largest_seq_len, ", found ", config.data.max_seq_len);
   reader.check("model", reader.has_key("model"), "missing; it is required");
   auto model = reader.section("model");
   auto const mirrors = read_mirrors(reader);
-  detail::read_trained_model(model, config, mirrors);
+  detail::read_trained_model(model, config.model, config.checkpoint, mirrors);
   bool const has_targets = model.has_key("activation_checkpointing_target");
   auto recompute = detail::read_recompute(model, config.model.n_layers);
   model.finish();
   for (std::string_view const key : {"tokenizer", "optimizer", "scheduler", "train_loader"})
     reader.check(key, reader.has_key(key), "missing; it is required");
-  config.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
-  config.tokenizer.name = mirrored_path(mirrors, config.tokenizer.name);
+  config.data.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
+  config.data.tokenizer.name = mirrored_path(mirrors, config.data.tokenizer.name);
   config.optimizer = read_optimizer(reader.section("optimizer"));
   bool const has_new_adapters =
-      config.model.lora && config.adapter.empty() && !reader.has_key("load_path");
-  config.clip = read_algorithms(reader.section("algorithms"), config.model, has_new_adapters);
-  config.scheduler = read_scheduler(reader.section("scheduler"));
-  config.train_loader = read_loader(reader.section("train_loader"),
-                                    {.max_seq_len = config.max_seq_len, .drop_last = true});
-  config.eval_loaders =
-      read_eval_loaders(reader, {.max_seq_len = config.max_seq_len, .drop_last = false});
-  check_sequence_lengths(reader, config);
-  read_course(reader, config);
-  config.evaluation = read_evaluation(reader, config.device_train_microbatch_size.value_or(1));
-  config.icl = read_icl(reader, environment.file, config.evaluation.device_eval_batch_size,
-                        config.max_seq_len);
-  report_unused_evaluation_keys(reader, config);
-  config.checkpoint = detail::read_checkpoint(reader, config.run_name);
+      config.model.lora && config.checkpoint.adapter.empty() && !reader.has_key("load_path");
+  config.optimizer.clip =
+      read_algorithms(reader.section("algorithms"), config.model, has_new_adapters);
+  config.optimizer.scheduler = read_scheduler(reader.section("scheduler"));
+  config.data.train_loader = read_loader(
+      reader.section("train_loader"), {.max_seq_len = config.data.max_seq_len, .drop_last = true});
+  config.data.eval_loaders =
+      read_eval_loaders(reader, {.max_seq_len = config.data.max_seq_len, .drop_last = false});
+  check_sequence_lengths(reader, config.model, config.data, config.checkpoint);
+  read_course(reader, config.data, config.run, config.execution);
+  config.evaluation = read_evaluation(reader, config.data.device_train_microbatch_size.value_or(1));
+  config.evaluation.icl = read_icl(
+      reader, environment.file, config.evaluation.device_eval_batch_size, config.data.max_seq_len);
+  report_unused_evaluation_keys(reader, config.data, config.evaluation);
+  detail::read_checkpoint(reader, config.run.name, config.checkpoint);
   config.callbacks = read_callbacks(reader.section("callbacks"));
   if (auto& saves = config.callbacks.hf_checkpointer)
-    saves->save_folder = detail::with_run_name(saves->save_folder, config.run_name);
-  config.logging = detail::read_logging(reader);
-  config.logging.metrics_file = detail::read_path(reader, "metrics_file", config.run_name);
-  config.logging.loggers = read_loggers(reader.section("loggers"), config.run_name);
-  config.recompute = std::move(recompute);
-  detail::read_system(reader, config);
-  if (has_targets && !recomputes(config))
-    config.report.notes.emplace_back(
+    saves->save_folder = detail::with_run_name(saves->save_folder, config.run.name);
+  detail::read_logging(reader, config.output);
+  config.output.metrics_file = detail::read_path(reader, "metrics_file", config.run.name);
+  config.output.loggers = read_loggers(reader.section("loggers"), config.run.name);
+  config.execution.recompute = std::move(recompute);
+  detail::read_system(reader, config.checkpoint, config.run, config.execution);
+  if (has_targets && !recomputes(config.execution))
+    config.output.report.notes.emplace_back(
         "model.activation_checkpointing_target: has no effect without "
         "fsdp_config.activation_checkpointing: true");
-  config.parallelism = detail::read_parallelism(reader, std::move(config.parallelism));
+  config.execution.parallelism =
+      detail::read_parallelism(reader, std::move(config.execution.parallelism));
   detail::adapt_to_finetuning(reader, document, config, mirrors);
   report_unused_mirrors(reader, document, mirrors);
   read_remaining_keys(reader);
@@ -330,10 +337,10 @@ std::vector<known_key> known_keys(std::filesystem::path const& file,
     auto kind = data_kind::unknown;
     try {
       read_into(config, load(), process_environment(file));
-      kind = config.train_loader.finetuning ? data_kind::finetuning : data_kind::text;
+      kind = config.data.train_loader.finetuning ? data_kind::finetuning : data_kind::text;
     } catch (parallel::error const&) {  // the keys in front of an error are known all the same
     }
-    for (auto& key : config.report.known) {
+    for (auto& key : config.output.report.known) {
       auto const [entry, is_new] = keys.try_emplace(key.name, key);
       if (!is_new && key.role == key_role::effective) entry->second = key;
     }
@@ -372,8 +379,8 @@ tokenizer_config read_tokenizer(config_reader reader) {
   return tokenizer;
 }
 
-checkpoint_config read_checkpoint(config_reader& reader, std::string const& run_name) {
-  checkpoint_config checkpoint;
+void read_checkpoint(config_reader& reader, std::string const& run_name,
+                     checkpoint_config& checkpoint) {
   checkpoint.save_folder = read_path(reader, "save_folder", run_name);
   checkpoint.save_interval = reader.get("save_interval", checkpoint.save_interval);
   reader.check("save_interval", checkpoint.save_interval.count > 0, "must be above 0");
@@ -438,7 +445,6 @@ checkpoint_config read_checkpoint(config_reader& reader, std::string const& run_
   reader.refuse_unsupported("save_ignore_keys", "leave it blank");
   reader.refuse_unsupported("load_ignore_keys", "leave it blank");
   reader.refuse_unsupported("load_strict_model_weights", "use true", {"true"});
-  return checkpoint;
 }
 
 }  // namespace mpt::detail

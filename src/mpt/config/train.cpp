@@ -22,22 +22,22 @@ std::string fill_in(std::string text, std::string_view mark, std::string_view va
   return text;
 }
 
-bool is_canonical(train_config const& config) {
-  return config.reduction_order == parallel::zero::reduction_order::canonical_tree;
+bool is_canonical(execution_config const& execution) {
+  return execution.reduction_order == parallel::zero::reduction_order::canonical_tree;
 }
 
-bool recomputes(train_config const& config) {
-  return config.recompute && !config.recompute->empty();
+bool recomputes(execution_config const& execution) {
+  return execution.recompute && !execution.recompute->empty();
 }
 
-batch_split split_batch(train_config const& config, std::int64_t ranks,
-                        std::int64_t planned_microbatch) {
-  std::int64_t const global_batch = config.global_train_batch_size;
+batch_split split_batch(data_config const& data, execution_config const& execution,
+                        std::int64_t ranks, std::int64_t planned_microbatch) {
+  std::int64_t const global_batch = data.global_train_batch_size;
   parallel::require(ranks >= 1, "the number of ranks must be at least 1, found ", ranks);
-  std::int64_t const requested = config.device_train_microbatch_size.value_or(planned_microbatch);
+  std::int64_t const requested = data.device_train_microbatch_size.value_or(planned_microbatch);
   parallel::require(requested >= 1, "the microbatch must be at least 1, found ", requested);
   batch_split split;
-  if (is_canonical(config)) {
+  if (is_canonical(execution)) {
     split.microbatch = std::min(requested, global_batch);
     split.device_batch =
         parallel::data::aligned_share_of(global_batch, split.microbatch, 0, ranks).size();
@@ -56,21 +56,23 @@ batch_split split_batch(train_config const& config, std::int64_t ranks,
   return split;
 }
 
-parallel::data::share share_of(train_config const& config, std::int64_t rank, std::int64_t ranks) {
-  std::int64_t const global_batch = config.global_train_batch_size;
-  return is_canonical(config)
-             ? parallel::data::aligned_share_of(global_batch, split_batch(config, ranks).microbatch,
-                                                rank, ranks)
+parallel::data::share share_of(data_config const& data, execution_config const& execution,
+                               std::int64_t rank, std::int64_t ranks) {
+  std::int64_t const global_batch = data.global_train_batch_size;
+  return is_canonical(execution)
+             ? parallel::data::aligned_share_of(
+                   global_batch, split_batch(data, execution, ranks).microbatch, rank, ranks)
              : parallel::data::share_of(global_batch, rank, ranks);
 }
 
-training_clock clock_of(train_config const& config, std::int64_t batches_per_epoch) {
-  if (config.train_subset_num_batches > 0 && batches_per_epoch > 0)
-    batches_per_epoch = std::min(batches_per_epoch, config.train_subset_num_batches);
-  return {.samples_per_batch = config.global_train_batch_size,
-          .tokens_per_batch = config.global_train_batch_size * config.train_loader.max_seq_len,
+training_clock clock_of(data_config const& data, run_config const& run,
+                        std::int64_t batches_per_epoch) {
+  if (data.train_subset_num_batches > 0 && batches_per_epoch > 0)
+    batches_per_epoch = std::min(batches_per_epoch, data.train_subset_num_batches);
+  return {.samples_per_batch = data.global_train_batch_size,
+          .tokens_per_batch = data.global_train_batch_size * data.train_loader.max_seq_len,
           .batches_per_epoch = batches_per_epoch,
-          .max_duration = config.max_duration};
+          .max_duration = run.max_duration};
 }
 
 }  // namespace mpt

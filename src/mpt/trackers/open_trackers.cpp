@@ -216,9 +216,9 @@ template <class Open>
 
 }  // namespace
 
-fs::path tracker_folder(train_config const& config) {
-  auto const& saves = config.checkpoint.save_folder;
-  return fs::path(saves.empty() ? config.run_name : saves) / "trackers";
+fs::path tracker_folder(run_config const& run, checkpoint_config const& checkpoint) {
+  auto const& saves = checkpoint.save_folder;
+  return fs::path(saves.empty() ? run.name : saves) / "trackers";
 }
 
 loggers_config checked_loggers(loggers_config loggers, http_client const& client) {
@@ -242,7 +242,8 @@ loggers_config checked_loggers(loggers_config loggers, http_client const& client
 tracker_opener make_tracker_opener(train_config const& config, loggers_config const& loggers,
                                    http_client const& client) {
   if (!loggers.has_trackers()) return {};
-  return [folder = tracker_folder(config), loggers, client](std::int64_t first_batch) {
+  return [folder = tracker_folder(config.run, config.checkpoint), loggers,
+          client](std::int64_t first_batch) {
     bool const is_resumed = first_batch > 1;
     std::vector<std::unique_ptr<tracker>> out;
     for (auto const& tracker : loggers.python_trackers)

@@ -4,8 +4,8 @@
 
 namespace mpt {
 
-batch_guard::batch_guard(train_config const& config) : config_(config) {
-  if (config.spike_check) spikes_.emplace(*config.spike_check);
+batch_guard::batch_guard(run_config const& run) : run_(run) {
+  if (run.spike_check) spikes_.emplace(*run.spike_check);
 }
 
 parallel::train::step_limits batch_guard::limits() const {
@@ -13,7 +13,7 @@ parallel::train::step_limits batch_guard::limits() const {
 }
 
 parallel::position batch_guard::position_after(std::int64_t finished) const {
-  return {.seed = config_.seed,
+  return {.seed = run_.seed,
           .step = static_cast<std::uint32_t>(finished),
           .updates = static_cast<std::uint32_t>(finished - skipped_.count())};
 }
@@ -26,7 +26,7 @@ bool batch_guard::must_roll_back(parallel::train::step_outcome outcome, batch_re
   bool const is_spike = outcome == parallel::train::step_outcome::above_limit;
   reason_ = is_spike ? spikes_->describe(r.loss, r.gradient_norm)
                      : "the loss or the gradient is not finite";
-  auto const policy = is_spike ? config_.spike_check->on_spike : config_.on_not_finite;
+  auto const policy = is_spike ? run_.spike_check->on_spike : run_.on_not_finite;
   if (policy == bad_batch_policy::stop)
     parallel::fail<parallel::diverged>(
         "batch ", r.batch, ": ", reason_,

@@ -10,12 +10,12 @@ run_parts const& checked_parts(train_config const& config, run_parts const& part
             " needs it read before; give the parts that read_run_parts makes");
   };
   require_part(true, parts.data != nullptr, "a train_loader");
-  require_part(!config.icl.tasks.empty(), parts.tasks != nullptr, "icl_tasks");
+  require_part(!config.evaluation.icl.tasks.empty(), parts.tasks != nullptr, "icl_tasks");
   require_part(config.callbacks.generate.has_value(), parts.prompts != nullptr,
                "a generate_callback");
   require_part(config.callbacks.hf_checkpointer.has_value(), parts.exports != nullptr,
                "an hf_checkpointer");
-  require_part(config.logging.loggers.has_trackers(), parts.open_trackers != nullptr,
+  require_part(config.output.loggers.has_trackers(), parts.open_trackers != nullptr,
                "trackers among its loggers");
   return parts;
 }

@@ -8,13 +8,14 @@
 void fuzz::config(std::string_view input) {
   refused([&] {
     auto const config = mpt::read_train_config(mpt::make_document(input, "f.yaml"));
-    ensure(config.global_train_batch_size >= 1 && config.max_seq_len >= 2,
+    ensure(config.data.global_train_batch_size >= 1 && config.data.max_seq_len >= 2,
            "an accepted configuration has a batch of at least 1 and rows of at least 2");
-    static_cast<void>(mpt::describe_ignored(config.report));
-    static_cast<void>(mpt::split_batch(config, 1));
-    auto const clock = mpt::clock_of(config, 7);
+    static_cast<void>(mpt::describe_ignored(config.output.report));
+    static_cast<void>(mpt::split_batch(config.data, config.execution, 1));
+    auto const clock = mpt::clock_of(config.data, config.run, 7);
     for (std::int64_t const batch : {0, 1, 100}) {
-      auto const rate = mpt::learning_rate(config.scheduler, config.optimizer, batch, clock);
+      auto const rate =
+          mpt::learning_rate(config.optimizer.scheduler, config.optimizer, batch, clock);
       ensure(rate >= 0, "a learning rate is a number and not negative");
       static_cast<void>(mpt::is_due(config.checkpoint.save_interval, batch, clock));
     }

@@ -38,7 +38,7 @@ struct parrot {
     c.n_heads = 2;
     c.n_layers = 1;
     c.vocab_size = 50304;
-    c.max_seq_len = 64;
+    c.data.max_seq_len = 64;
     c.no_bias = true;
     return c;
   }
@@ -52,7 +52,7 @@ struct parrot {
 mpt::train_config config(std::filesystem::path const& tokenizer) {
   mpt::train_config c;
   c.model = parrot::config();
-  c.tokenizer.name = tokenizer;
+  c.data.tokenizer.name = tokenizer;
   c.callbacks.generate = mpt::generate_config{.prompts = {"Once upon a", "In Köln"},
                                               .interval = {5, mpt::time_unit::batch},
                                               .max_new_tokens = 3};
@@ -60,7 +60,8 @@ mpt::train_config config(std::filesystem::path const& tokenizer) {
 }
 
 std::shared_ptr<mpt::sample_prompts const> prompts(mpt::train_config const& config) {
-  return std::make_shared<mpt::sample_prompts const>(mpt::read_sample_prompts(config));
+  return std::make_shared<mpt::sample_prompts const>(
+      mpt::read_sample_prompts(config.model, config.data, config.callbacks));
 }
 
 mpt::training_clock const clock{.max_duration = {12, mpt::time_unit::batch}};

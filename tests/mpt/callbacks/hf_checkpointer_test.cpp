@@ -96,7 +96,7 @@ TEST_CASE("hf_checkpointer: writes master weights in bfloat16, and replaces an e
   CHECK(written == test::read_all(files.folder / "converted/model.safetensors"));
 
   config.checkpoint.save_folder.clear();
-  config.seed = 18;
+  config.run.seed = 18;
   static_cast<void>(train<parallel::bf16>(with_layout(config, two), 2));
   CHECK(test::read_all(files.folder / "models/m/model.safetensors") != written);
   config.callbacks.hf_checkpointer->overwrite = false;

@@ -82,6 +82,15 @@ inline std::string listed_reason(mpt::config_report const& report, std::string c
 /// Whether the configuration keeps the value of a key that other settings disable.
 enum class disabled_values : bool { dropped, stored };
 
+/// The report in a configuration of a training or an evaluation.
+template <class Config>
+[[nodiscard]] auto& report_in(Config& config) {
+  if constexpr (requires { config.output.report; })
+    return config.output.report;
+  else
+    return config.report;
+}
+
 /// The reason why a row is wrong; "" when it is right. `baseline` was read with the row's context,
 /// `changed` with its setting, too.
 template <class Config>
@@ -94,9 +103,9 @@ std::string fault_of(key_row const& row, key_reading<Config> const& baseline,
                : "is not refused so, but: " + changed.problem;
   if (!baseline.problem.empty()) return "its context is refused: " + baseline.problem;
   if (!changed.problem.empty()) return "is refused: " + changed.problem;
-  auto const& report = changed.config.report;
+  auto const& report = report_in(changed.config);
   bool const is_same = [](Config first, Config second) {
-    first.report = second.report = {};
+    report_in(first) = report_in(second) = {};
     return first == second;
   }(baseline.config, changed.config);
   auto const reason = listed_reason(report, row.key());

@@ -136,8 +136,8 @@ TEST_CASE("known keys: every key changes the run, is refused, or is listed as wi
     auto settings = one.context;
     settings.push_back(one.setting);
     auto const changed = read(files, settings);
-    if (is_new) add_known(baseline.config.report);
-    add_known(changed.config.report);
+    if (is_new) add_known(baseline.config.output.report);
+    add_known(changed.config.output.report);
     auto const fault = test::fault_of(one, baseline, changed, test::disabled_values::stored);
     CHECK_MESSAGE(fault.empty(), one.setting, " ", fault);
     tried.insert(canonical(one.key()));

@@ -61,36 +61,36 @@ inline std::string problem(overrides const& changes, std::string const& text = b
 
 TEST_CASE("training configuration: a short file has LLM Foundry's defaults") {
   auto const config = read({});
-  CHECK(config.run_name == "mpt");
-  CHECK(config.max_seq_len == 128);
-  CHECK(config.train_loader.max_seq_len == 128);
-  CHECK(config.seed == 17);
-  CHECK(config.precision == mpt::precision_kind::amp_bf16);
-  CHECK(!config.device_train_microbatch_size);
+  CHECK(config.run.name == "mpt");
+  CHECK(config.data.max_seq_len == 128);
+  CHECK(config.data.train_loader.max_seq_len == 128);
+  CHECK(config.run.seed == 17);
+  CHECK(config.execution.precision == mpt::precision_kind::amp_bf16);
+  CHECK(!config.data.device_train_microbatch_size);
   CHECK(config.evaluation.device_eval_batch_size == 1);
   CHECK(mpt::to_string(config.evaluation.eval_interval) == "1ep");
   CHECK(config.evaluation.eval_subset_num_batches == -1);
   CHECK(mpt::to_string(config.checkpoint.save_interval) == "1000ba");
   CHECK(config.checkpoint.save_num_checkpoints_to_keep == -1);
-  CHECK(config.logging.log_to_console);
-  CHECK(!config.logging.progress_bar);
+  CHECK(config.output.log_to_console);
+  CHECK(!config.output.progress_bar);
   CHECK(config.callbacks.speed_window == 100);
-  CHECK(config.dist_timeout == 600);
-  CHECK(config.clip == parallel::train::clipping{});
-  CHECK(config.eval_loaders.empty());
-  CHECK(config.zero_stage == 0);
-  CHECK(config.report.notes.empty());
-  CHECK(config.report.ignored.empty());
+  CHECK(config.run.dist_timeout == 600);
+  CHECK(config.optimizer.clip == parallel::train::clipping{});
+  CHECK(config.data.eval_loaders.empty());
+  CHECK(config.execution.zero_stage == 0);
+  CHECK(config.output.report.notes.empty());
+  CHECK(config.output.report.ignored.empty());
 }
 
 TEST_CASE("training configuration: a setting that other settings disable is reported") {
   auto const config = read({"save_interval=2ba", "train_loader.dataset.max_seq_len=64",
                             "max_duration=5ba", "scheduler.t_warmup=100ba"});
-  CHECK(mpt::describe_ignored(config.report) ==
+  CHECK(mpt::describe_ignored(config.output.report) ==
         "accepted and without effect here: max_seq_len (train_loader.dataset.max_seq_len is 64); "
         "save_interval (there is no save_folder)");
-  REQUIRE(config.report.notes.size() == 1);
-  CHECK(config.report.notes[0] ==
+  REQUIRE(config.output.report.notes.size() == 1);
+  CHECK(config.output.report.notes[0] ==
         "scheduler.t_warmup 100ba is not shorter than max_duration 5ba: the learning rate does not "
         "come to its value");
 }
@@ -106,21 +106,22 @@ TEST_CASE("training configuration: written values replace the defaults") {
   CHECK(config.checkpoint.local_save_folder == "/scratch/first/{node_rank}");
   CHECK(mpt::to_string(config.checkpoint.local_save_interval) == "5ba");
   CHECK(config.checkpoint.autoresume);
-  CHECK(config.logging.metrics_file == "./first.jsonl");
-  CHECK(config.device_train_microbatch_size == 4);
+  CHECK(config.output.metrics_file == "./first.jsonl");
+  CHECK(config.data.device_train_microbatch_size == 4);
   CHECK(config.evaluation.device_eval_batch_size == 4);
-  CHECK(config.precision == mpt::precision_kind::fp32);
-  CHECK(config.clip == parallel::train::clipping{parallel::train::clipping_kind::norm, 1.0});
-  CHECK(config.seed == 5);
-  CHECK(mpt::total_batches(mpt::clock_of(config)) == 1953125);
-  CHECK(!read({"device_train_microbatch_size=auto"}).device_train_microbatch_size);
+  CHECK(config.execution.precision == mpt::precision_kind::fp32);
+  CHECK(config.optimizer.clip ==
+        parallel::train::clipping{parallel::train::clipping_kind::norm, 1.0});
+  CHECK(config.run.seed == 5);
+  CHECK(mpt::total_batches(mpt::clock_of(config.data, config.run)) == 1953125);
+  CHECK(!read({"device_train_microbatch_size=auto"}).data.device_train_microbatch_size);
 }
 
 TEST_CASE("run_name: a blank one comes from $RUN_NAME or the file's name") {
   auto const document = mpt::make_document(base, "t.yaml");
-  CHECK(mpt::read_train_config(document, {.run_name = "from-env"}).run_name == "from-env");
+  CHECK(mpt::read_train_config(document, {.run_name = "from-env"}).run.name == "from-env");
   CHECK(
-      mpt::read_train_config(document, {.run_name = "", .default_run_name = "mpt-125m"}).run_name ==
+      mpt::read_train_config(document, {.run_name = "", .default_run_name = "mpt-125m"}).run.name ==
       "mpt-125m");
   CHECK(mpt::process_environment("a/mpt 125m.v1.yaml").default_run_name == "mpt-125m.v1");
   CHECK_THROWS_WITH_AS(static_cast<void>(mpt::read_train_config(document, {.run_name = "../x"})),
@@ -150,13 +151,15 @@ TEST_CASE(
     CHECK(config.model == mpt::named_size(size.name));
     CHECK(config.optimizer.beta2 == 0.95);
     CHECK(config.optimizer.weight_decay == 0);
-    CHECK(config.clip == parallel::train::clipping{parallel::train::clipping_kind::norm, 1.0});
-    CHECK(config.zero_stage == 3);  // FULL_SHARD
-    CHECK(config.eval_loaders.size() == 1);
-    CHECK(config.train_loader.shuffle_seed == 17);
-    CHECK(config.train_loader.streams[0].local == "./my-copy-c4");
-    CHECK(mpt::learning_rate_multiplier(config.scheduler, mpt::total_batches(mpt::clock_of(config)),
-                                        mpt::clock_of(config)) == 0.1);
+    CHECK(config.optimizer.clip ==
+          parallel::train::clipping{parallel::train::clipping_kind::norm, 1.0});
+    CHECK(config.execution.zero_stage == 3);  // FULL_SHARD
+    CHECK(config.data.eval_loaders.size() == 1);
+    CHECK(config.data.train_loader.shuffle_seed == 17);
+    CHECK(config.data.train_loader.streams[0].local == "./my-copy-c4");
+    CHECK(mpt::learning_rate_multiplier(config.optimizer.scheduler,
+                                        mpt::total_batches(mpt::clock_of(config.data, config.run)),
+                                        mpt::clock_of(config.data, config.run)) == 0.1);
   }
   auto const small = mpt::load_train_config(
       folder / "mpt-125m.yaml",
@@ -164,13 +167,13 @@ TEST_CASE(
                 "variables.max_seq_len=256", "save_folder=./{run_name}/checkpoints"});
   CHECK(small.model.n_layers == 2);
   CHECK(small.model.max_seq_len == 256);
-  CHECK(small.ranks == 2);
-  CHECK(small.zero_stage == 0);
+  CHECK(small.execution.ranks == 2);
+  CHECK(small.execution.zero_stage == 0);
   CHECK(small.checkpoint.save_folder == "./mpt-125m/checkpoints");
   auto const cpu = mpt::load_train_config(folder / "mpt-small-cpu.yaml", overrides{});
-  CHECK(cpu.run_name == "mpt_causal_lm_cpu");
+  CHECK(cpu.run.name == "mpt_causal_lm_cpu");
   CHECK(mpt::ffn_hidden(cpu.model) == 80);
-  CHECK(cpu.precision == mpt::precision_kind::fp32);
+  CHECK(cpu.execution.precision == mpt::precision_kind::fp32);
   CHECK(mpt::load_train_config(folder / "testing.yaml", overrides{}).model.d_model == 128);
 }
 
@@ -183,7 +186,7 @@ TEST_CASE(
   }
   auto const config =
       mpt::load_train_config(data / "mpt" / "yamls" / "pretrain" / "mpt-125m.yaml", overrides{});
-  CHECK(mpt::describe_ignored(config.report) ==
+  CHECK(mpt::describe_ignored(config.output.report) ==
         "accepted and without effect here: model.attn_config.attn_impl (attention has one "
         "implementation per device); model.init_device (weights are created on the device that "
         "trains them); "
@@ -329,7 +332,7 @@ TEST_CASE("training configuration: LLM Foundry's ineffective and unsupported key
 }
 
 TEST_CASE("training configuration: the report of an ignored key gives the reason") {
-  auto const summary = mpt::describe_ignored(read({}, base + "metadata: {a: 1}\n").report);
+  auto const summary = mpt::describe_ignored(read({}, base + "metadata: {a: 1}\n").output.report);
   CHECK(summary.find("metadata (no logger here takes it)") != std::string::npos);
 }
 

@@ -10,19 +10,19 @@ namespace train_test {
 
 TEST_CASE("split_batch: divides a global batch among ranks and into microbatches") {
   mpt::train_config config;
-  config.global_train_batch_size = 24;
-  config.device_train_microbatch_size = 5;
-  auto const split = mpt::split_batch(config, 2);
+  config.data.global_train_batch_size = 24;
+  config.data.device_train_microbatch_size = 5;
+  auto const split = mpt::split_batch(config.data, config.execution, 2);
   CHECK(split.device_batch == 12);
   CHECK(split.microbatch == 5);
   CHECK(split.accumulation == 3);  // 5, 5, 2
-  config.device_train_microbatch_size = 100;
-  CHECK(mpt::split_batch(config, 3).microbatch == 8);
-  config.device_train_microbatch_size.reset();
-  CHECK(mpt::split_batch(config, 3).accumulation == 8);
-  CHECK(mpt::split_batch(config, 3, 4).accumulation == 2);
+  config.data.device_train_microbatch_size = 100;
+  CHECK(mpt::split_batch(config.data, config.execution, 3).microbatch == 8);
+  config.data.device_train_microbatch_size.reset();
+  CHECK(mpt::split_batch(config.data, config.execution, 3).accumulation == 8);
+  CHECK(mpt::split_batch(config.data, config.execution, 3, 4).accumulation == 2);
   CHECK_THROWS_WITH_AS(
-      static_cast<void>(mpt::split_batch(config, 32)),
+      static_cast<void>(mpt::split_batch(config.data, config.execution, 32)),
       "global_train_batch_size 24 is less than a sequence for each of 32 ranks; use 32 or more, or "
       "at most 24 ranks that read data",
       parallel::error);
@@ -30,11 +30,11 @@ TEST_CASE("split_batch: divides a global batch among ranks and into microbatches
 
 TEST_CASE("split_batch: with a remainder the first ranks take one sequence more") {
   mpt::train_config config;
-  config.global_train_batch_size = 23;  // sequences of 5 ranks: 5, 5, 5, 4 and 4
+  config.data.global_train_batch_size = 23;  // sequences of 5 ranks: 5, 5, 5, 4 and 4
   using remainders = std::vector<std::int64_t>;
   auto const split = [&](std::int64_t microbatch, std::int64_t ranks = 5) {
-    config.device_train_microbatch_size = microbatch;
-    return mpt::split_batch(config, ranks);
+    config.data.device_train_microbatch_size = microbatch;
+    return mpt::split_batch(config.data, config.execution, ranks);
   };
   CHECK(split(1).device_batch == 5);
   CHECK(split(1).accumulation == 5);
@@ -48,7 +48,7 @@ TEST_CASE("split_batch: with a remainder the first ranks take one sequence more"
   CHECK(split(1, 23).device_batch == 1);
   std::int64_t end = 0;
   for (std::int64_t rank = 0; rank < 5; ++rank) {
-    auto const share = mpt::share_of(config, rank, 5);
+    auto const share = mpt::share_of(config.data, config.execution, rank, 5);
     CHECK(share.begin == end);
     end = share.end;
   }
@@ -57,18 +57,18 @@ TEST_CASE("split_batch: with a remainder the first ranks take one sequence more"
 
 TEST_CASE("split_batch: in the canonical order microbatches do not depend on the number of ranks") {
   mpt::train_config config;
-  config.reduction_order = parallel::zero::reduction_order::canonical_tree;
-  config.global_train_batch_size = 23;
-  config.device_train_microbatch_size = 4;  // 5 microbatches of 4, and one of 3
+  config.execution.reduction_order = parallel::zero::reduction_order::canonical_tree;
+  config.data.global_train_batch_size = 23;
+  config.data.device_train_microbatch_size = 4;  // 5 microbatches of 4, and one of 3
   for (std::int64_t const ranks : {1, 2, 3, 4, 5, 6, 9}) {
     CAPTURE(ranks);
-    auto const split = mpt::split_batch(config, ranks);
+    auto const split = mpt::split_batch(config.data, config.execution, ranks);
     CHECK(split.microbatch == 4);
     CHECK(split.remainders == std::vector<std::int64_t>{3});
     CHECK(split.accumulation == (ranks == 1 ? 6 : ranks == 2 ? 4 : ranks < 6 ? 2 : 1));
     std::int64_t end = 0;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      auto const share = mpt::share_of(config, rank, ranks);
+      auto const share = mpt::share_of(config.data, config.execution, rank, ranks);
       CHECK(share.begin == end);
       CHECK(share.size() <= split.device_batch);
       CHECK((share.begin % 4 == 0 || share.size() == 0));
@@ -76,22 +76,22 @@ TEST_CASE("split_batch: in the canonical order microbatches do not depend on the
     }
     CHECK(end == 23);
   }
-  config.device_train_microbatch_size = 100;
-  CHECK(mpt::split_batch(config, 4).microbatch == 23);
-  CHECK(mpt::split_batch(config, 4).remainders.empty());
+  config.data.device_train_microbatch_size = 100;
+  CHECK(mpt::split_batch(config.data, config.execution, 4).microbatch == 23);
+  CHECK(mpt::split_batch(config.data, config.execution, 4).remainders.empty());
 }
 
 TEST_CASE("clock_of: counts tokens, and cuts an epoch to the subset") {
   mpt::train_config config;
-  config.global_train_batch_size = 8;
-  config.train_loader.max_seq_len = 128;
-  config.max_duration = mpt::parse_time("2ep");
-  auto clock = mpt::clock_of(config, 50);
+  config.data.global_train_batch_size = 8;
+  config.data.train_loader.max_seq_len = 128;
+  config.run.max_duration = mpt::parse_time("2ep");
+  auto clock = mpt::clock_of(config.data, config.run, 50);
   CHECK(clock.tokens_per_batch == 1024);
   CHECK(mpt::total_batches(clock) == 100);
-  config.train_subset_num_batches = 10;
-  CHECK(mpt::total_batches(mpt::clock_of(config, 50)) == 20);
-  CHECK(mpt::clock_of(config).batches_per_epoch == 0);
+  config.data.train_subset_num_batches = 10;
+  CHECK(mpt::total_batches(mpt::clock_of(config.data, config.run, 50)) == 20);
+  CHECK(mpt::clock_of(config.data, config.run).batches_per_epoch == 0);
 }
 
 }  // namespace train_test

@@ -48,9 +48,9 @@ struct server_double {
 
 mpt::train_config config_of(std::filesystem::path const& folder) {
   mpt::train_config config;
-  config.run_name = "test";
+  config.run.name = "test";
   config.checkpoint.save_folder = folder;
-  config.logging.loggers.mlflow = mpt::mlflow_config{
+  config.output.loggers.mlflow = mpt::mlflow_config{
       .tracking_uri = "http://h:1", .experiment_name = "e", .run_name = "r", .buffer_seconds = 0};
   return config;
 }
@@ -95,7 +95,7 @@ TEST_CASE("trackers: a run goes to its server and leaves no journal") {
   test::temporary_folder const folder;
   server_double server;
   auto const config = config_of(folder.path());
-  auto const open = trackers::make_tracker_opener(config, config.logging.loggers, server.client());
+  auto const open = trackers::make_tracker_opener(config, config.output.loggers, server.client());
   auto opened = open(1);
   REQUIRE(opened.size() == 1);
   opened[0]->log(1, {{"loss", 2.5}});
@@ -112,7 +112,7 @@ TEST_CASE("trackers: what a dead server missed goes there with the resumed run, 
   server_double server;
   server.is_away = true;
   auto const config = config_of(folder.path());
-  auto const open = trackers::make_tracker_opener(config, config.logging.loggers, server.client());
+  auto const open = trackers::make_tracker_opener(config, config.output.loggers, server.client());
   {
     auto opened = open(1);
     opened[0]->log(1, {{"first", 1}});
@@ -159,7 +159,7 @@ TEST_CASE("track: a killed run ends as killed at its server, one that goes on is
   test::temporary_folder const folder;
   server_double server;
   auto const config = config_of(folder.path());
-  auto const open = trackers::make_tracker_opener(config, config.logging.loggers, server.client());
+  auto const open = trackers::make_tracker_opener(config, config.output.loggers, server.client());
   auto const send = [&](std::filesystem::path const& journal) {
     return trackers::send_journal(journal, "python3", server.client(), std::chrono::seconds(20),
                                   [](std::string const&) {});
@@ -186,7 +186,7 @@ TEST_CASE("trackers: a run whose journal another program sends goes to another r
   test::temporary_folder const folder;
   server_double server;
   auto const config = config_of(folder.path());
-  auto const open = trackers::make_tracker_opener(config, config.logging.loggers, server.client());
+  auto const open = trackers::make_tracker_opener(config, config.output.loggers, server.client());
   auto first = open(1);
   auto second = open(2);  // of the same run
   auto const notes = second[0]->take_notes();
@@ -209,10 +209,10 @@ TEST_CASE("trackers: a run that must go on, but whose id is in use, goes to a ne
   test::write_all(client, "#!/bin/sh\ncat > /dev/null\necho '{\"type\": \"finished\"}'\n");
   std::filesystem::permissions(client, std::filesystem::perms::owner_all);
   auto config = config_of(folder.path());
-  config.logging.loggers.mlflow.reset();
-  config.logging.loggers.python_trackers = {
+  config.output.loggers.mlflow.reset();
+  config.output.loggers.python_trackers = {
       {.python = client.string(), .id = "twin", .resume = "must"}};
-  auto const open = trackers::make_tracker_opener(config, config.logging.loggers, {});
+  auto const open = trackers::make_tracker_opener(config, config.output.loggers, {});
   auto const first = open(1);
   auto const second = open(1);
   auto const files = journals(folder / "trackers");
@@ -228,7 +228,7 @@ TEST_CASE("trackers: a disk that is full from the beginning is told of, and the 
   test::temporary_folder const folder;
   server_double server;
   auto const config = config_of(folder.path());
-  auto const open = trackers::make_tracker_opener(config, config.logging.loggers, server.client());
+  auto const open = trackers::make_tracker_opener(config, config.output.loggers, server.client());
   std::vector<std::unique_ptr<mpt::tracker>> opened;
   {
     test::file_size_limit const few_bytes(20);

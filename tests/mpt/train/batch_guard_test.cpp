@@ -9,8 +9,8 @@ using policy = mpt::bad_batch_policy;
 
 mpt::train_config config_of(policy on_not_finite, policy on_spike) {
   mpt::train_config config;
-  config.on_not_finite = on_not_finite;
-  config.spike_check = {on_spike, 2, 4};
+  config.run.on_not_finite = on_not_finite;
+  config.run.spike_check = {on_spike, 2, 4};
   return config;
 }
 
@@ -24,7 +24,7 @@ TEST_CASE("batch guard: spikes and values that are not finite have separate poli
   for (auto const not_finite_goes : {policy::skip, policy::roll_back})
     for (auto const spike_goes : {policy::skip, policy::roll_back}) {
       auto const config = config_of(not_finite_goes, spike_goes);
-      mpt::batch_guard guard(config);
+      mpt::batch_guard guard(config.run);
       fill(guard);
       CHECK(guard.limits() == parallel::train::step_limits{7, 22});
       CHECK(guard.must_roll_back(above_limit, {.batch = 4, .loss = 7.5, .gradient_norm = 1}) ==
@@ -43,7 +43,7 @@ TEST_CASE("batch guard: spikes and values that are not finite have separate poli
 
 TEST_CASE("batch guard: a run that stops, or cannot roll back, says why") {
   auto const config = config_of(policy::stop, policy::stop);
-  mpt::batch_guard guard(config);
+  mpt::batch_guard guard(config.run);
   fill(guard);
   CHECK_THROWS_WITH_AS(
       static_cast<void>(
@@ -66,14 +66,14 @@ TEST_CASE("batch guard: a run that stops, or cannot roll back, says why") {
 
 TEST_CASE("batch guard: a checkpoint restores all; rolling back keeps the batches skipped since") {
   auto const config = config_of(policy::skip, policy::skip);
-  mpt::batch_guard guard(config);
+  mpt::batch_guard guard(config.run);
   fill(guard);
   static_cast<void>(guard.must_roll_back(above_limit, {.batch = 4, .loss = 8}));
   static_cast<void>(guard.skip(4, 4));
   mpt::run_state state;
   guard.save(state);
   CHECK(state.skipped.dump() == "[[4,4]]");
-  mpt::batch_guard resumed(config);
+  mpt::batch_guard resumed(config.run);
   resumed.restore(state);
   CHECK(resumed.limits() == guard.limits());
 
@@ -87,7 +87,7 @@ TEST_CASE("batch guard: a checkpoint restores all; rolling back keeps the batche
   CHECK(state.skipped.dump() == "[[4,4],[7,7]]");
 
   mpt::train_config no_guard;
-  mpt::batch_guard unguarded(no_guard);
+  mpt::batch_guard unguarded(no_guard.run);
   unguarded.restore(state);
   CHECK_FALSE(unguarded.limits().has_limit());
   mpt::run_state saved;

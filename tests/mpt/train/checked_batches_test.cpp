@@ -32,7 +32,7 @@ TEST_CASE("corruption_check: without faults no bit of a run changes") {
     CAPTURE(layout.ranks());
     std::vector<std::map<std::string, std::string>> saved;
     for (int const interval : {0, 1, 3}) {
-      config.corruption_check.interval.count = interval;
+      config.run.corruption_check.interval.count = interval;
       config.checkpoint.save_folder =
           files.folder /
           parallel::concat("run", layout.zero_stage, '.', layout.ranks(), '.', interval);
@@ -48,7 +48,7 @@ TEST_CASE("corruption_check: a bit that flips in a matrix product leaves no trac
   run_files const files;
   auto config = files.config(3);
   config.model.resid_pdrop = 0;  // dropout might drop the flipped element
-  config.corruption_check.interval.count = 1;
+  config.run.corruption_check.interval.count = 1;
   std::atomic<int> product_number = 0;
   auto const train_with_flip = [&](std::string const& name, int flipped_product) {
     product_number = 0;
@@ -71,9 +71,9 @@ TEST_CASE("corruption_check: a bit that flips in a matrix product leaves no trac
           undisturbed);
     CHECK(product_number > product_count);  // the wrong product was found and recomputed
   }
-  config.corruption_check.on_transient = mpt::transient_policy::stop;
+  config.run.corruption_check.on_transient = mpt::transient_policy::stop;
   CHECK_THROWS_AS(train_with_flip("stopped", product_count / 2), parallel::corrupted);
-  config.corruption_check.interval.count = 0;
+  config.run.corruption_check.interval.count = 0;
   auto const unchecked = train_with_flip("spoilt", product_count / 5);
   CHECK(unchecked.size() == undisturbed.size());
   CHECK(unchecked != undisturbed);
@@ -82,7 +82,7 @@ TEST_CASE("corruption_check: a bit that flips in a matrix product leaves no trac
 TEST_CASE("corruption_check: a rank that always computes wrong values is named and ends the run") {
   run_files const files;
   auto config = files.config(4);
-  config.corruption_check.interval.count = 2;
+  config.run.corruption_check.interval.count = 2;
   auto const plan = mpt::plan_run<float>(config, 3);
   auto const parts = tiny_run::parts_of(config);
   std::string message;

@@ -30,9 +30,9 @@ TEST_CASE("run parts: a part that the configuration needs and that is missing is
         "a run with a train_loader needs it read before; give the parts that read_run_parts makes");
   parts.data = std::make_shared<no_data>();
   CHECK(&checked_parts(config, parts) == &parts);
-  config.icl.tasks.emplace_back();
+  config.evaluation.icl.tasks.emplace_back();
   CHECK(test::contains(refusal(), "a run with icl_tasks needs it read"));
-  config.icl.tasks.clear();
+  config.evaluation.icl.tasks.clear();
   config.callbacks.generate.emplace();
   CHECK(test::contains(refusal(), "a run with a generate_callback needs it read"));
   parts.prompts = std::make_shared<mpt::sample_prompts const>();

@@ -54,7 +54,7 @@ struct run_files {
 
   [[nodiscard]] train_config config(double batches) const {
     train_config c;
-    c.run_name = "tiny";
+    c.run.name = "tiny";
     c.model.d_model = 16;
     c.model.n_heads = 2;
     c.model.n_layers = 2;
@@ -62,19 +62,19 @@ struct run_files {
     c.model.max_seq_len = length;
     c.model.resid_pdrop = 0.1;
     c.optimizer.lr = 1e-2;
-    c.clip = {parallel::train::clipping_kind::norm, 1.0};
-    c.scheduler.t_warmup = {2, time_unit::batch};
-    c.scheduler.t_max = {40, time_unit::batch};
-    c.scheduler.alpha_f = 0.1;
-    c.train_loader.streams = {{.local = folder / "train"}};
-    c.train_loader.shuffle = true;
-    c.train_loader.max_seq_len = length;
-    c.global_train_batch_size = 6;
-    c.device_train_microbatch_size = 2;
-    c.max_duration = {batches, time_unit::batch};
+    c.optimizer.clip = {parallel::train::clipping_kind::norm, 1.0};
+    c.optimizer.scheduler.t_warmup = {2, time_unit::batch};
+    c.optimizer.scheduler.t_max = {40, time_unit::batch};
+    c.optimizer.scheduler.alpha_f = 0.1;
+    c.data.train_loader.streams = {{.local = folder / "train"}};
+    c.data.train_loader.shuffle = true;
+    c.data.train_loader.max_seq_len = length;
+    c.data.global_train_batch_size = 6;
+    c.data.device_train_microbatch_size = 2;
+    c.run.max_duration = {batches, time_unit::batch};
     c.evaluation.eval_interval = {0, time_unit::batch};
     c.evaluation.device_eval_batch_size = 2;
-    c.logging.log_to_console = false;
+    c.output.log_to_console = false;
     c.callbacks.gpu_flops_available = 1e12;  // not measured
     return c;
   }
@@ -129,7 +129,7 @@ mpt::run_summary train_on(train_config const& config, int ranks, MakeDevice cons
 template <class T>
 mpt::run_summary train(train_config const& config, int ranks = 1,
                        save_behaviour const& saves = {}) {
-  bool const divides = config.model.vocab_size % config.parallelism.tensor == 0;
+  bool const divides = config.model.vocab_size % config.execution.parallelism.tensor == 0;
   std::mutex lock;
   std::map<std::size_t, std::size_t> largest_peaks;  // by planned bytes
   auto out = train_on<T>(
@@ -185,8 +185,8 @@ struct grid {
 };
 
 inline train_config with_layout(train_config config, grid const& layout) {
-  config.zero_stage = layout.zero_stage;
-  config.parallelism = layout.parallelism;
+  config.execution.zero_stage = layout.zero_stage;
+  config.execution.parallelism = layout.parallelism;
   return config;
 }
 
@@ -196,7 +196,7 @@ inline train_config divisible_config(run_files const& files, double batches) {
   config.model.n_heads = 4;
   config.model.n_layers = 4;
   config.model.vocab_size = 24;
-  config.global_train_batch_size = 12;
+  config.data.global_train_batch_size = 12;
   return config;
 }
 
@@ -210,7 +210,7 @@ inline train_config indivisible_config(run_files const& files, double batches) {
   config.model.attn.qk_ln = true;
   config.model.n_layers = 4;
   config.model.ffn_hidden_size = 13;
-  config.global_train_batch_size = 7;
+  config.data.global_train_batch_size = 7;
   return config;
 }
 

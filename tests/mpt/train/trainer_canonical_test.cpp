@@ -34,9 +34,9 @@ struct outcome {
 /// of 1; the 7 held-out sequences have 3 of 2 and one of 1.
 train_config canonical_config(run_files const& files, double batches) {
   auto config = divisible_config(files, batches);
-  config.reduction_order = reduction_order::canonical_tree;
-  config.global_train_batch_size = 11;
-  config.eval_loaders = {files.held_out()};
+  config.execution.reduction_order = reduction_order::canonical_tree;
+  config.data.global_train_batch_size = 11;
+  config.data.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {1, time_unit::batch};
   return config;
 }
@@ -47,7 +47,7 @@ outcome run(run_files const& files, train_config config, grid const& layout,
             std::string const& name) {
   config = with_layout(std::move(config), layout);
   config.checkpoint.save_folder = files.folder / name;
-  config.logging.metrics_file = files.folder / (name + ".jsonl");
+  config.output.metrics_file = files.folder / (name + ".jsonl");
   auto const summary = train_on<T>(
       config, layout.ranks(), [] { return parallel::host::device(); },
       [&](auto const& device, parallel::train::memory_plan const& plan) {
@@ -56,7 +56,7 @@ outcome run(run_files const& files, train_config config, grid const& layout,
         if (layout.ranks() == 1) CHECK(device.peak_bytes() == plan.total());
       });
   outcome out{content_of(summary.checkpoint), {}};
-  for (auto record : records(config.logging.metrics_file)) {
+  for (auto record : records(config.output.metrics_file)) {
     nlohmann::json selected;
     for (auto const& [key, value] : record.items())
       if (!key.starts_with("time/") && !key.starts_with("throughput/") &&
@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE("canonical order: runs have the same bits on every layout, wi
                            {clipping_kind::value, 2e-3},
                            {clipping_kind::adaptive, 2e-2}}) {
     CAPTURE(static_cast<int>(clip.kind));
-    config.clip = clip;
+    config.optimizer.clip = clip;
     auto const name = [&] { return "run" + std::to_string(number++); };
     auto const expected = run<T>(files, config, {}, name());
     REQUIRE(expected.tensors.contains("transformer.wte.weight#exp_avg"));
@@ -174,13 +174,13 @@ TEST_CASE(
     "reduction_order by_rank: bits depend on the number of ranks, unlike in canonical order") {
   run_files const files;
   auto config = canonical_config(files, 3);
-  config.global_train_batch_size = 12;
-  config.logging.metrics_file = files.folder / "metrics.jsonl";
-  config.reduction_order = reduction_order::by_rank;
+  config.data.global_train_batch_size = 12;
+  config.output.metrics_file = files.folder / "metrics.jsonl";
+  config.execution.reduction_order = reduction_order::by_rank;
   std::map<int, std::map<std::string, double>> metrics;
   for (int const ranks : {1, 4}) {
     (void)train<float>(config, ranks);
-    for (auto const& record : records(config.logging.metrics_file))
+    for (auto const& record : records(config.output.metrics_file))
       for (auto const& [key, value] : record.items())
         if (value.is_number()) metrics[ranks][key] = value.get<double>();
   }
@@ -196,7 +196,7 @@ TEST_CASE(
 TEST_CASE("canonical order: with a tensor axis every data layout has the same bits") {
   run_files const files;
   auto config = canonical_config(files, 2);
-  config.clip = {clipping_kind::norm, 0.05};
+  config.optimizer.clip = {clipping_kind::norm, 0.05};
   mpt::parallelism_config const two_tensor_ranks{.tensor = 2, .sequence_parallel = true};
   auto const expected = run<float>(files, config, {.parallelism = two_tensor_ranks}, "one");
   CHECK(run<float>(files, config, {.data = 3, .parallelism = two_tensor_ranks}, "three") ==
@@ -222,7 +222,7 @@ TEST_CASE("canonical order: eval_subset_num_batches selects the same samples on 
 TEST_CASE("canonical order: a run resumed with another number of data ranks has the same bits") {
   run_files const files;
   auto config = canonical_config(files, 6);
-  config.clip = {clipping_kind::adaptive, 2e-2};
+  config.optimizer.clip = {clipping_kind::adaptive, 2e-2};
   config.checkpoint.autoresume = true;
   auto const expected = run<float>(files, config, {}, "at once");
   int number = 0;
@@ -233,9 +233,9 @@ TEST_CASE("canonical order: a run resumed with another number of data ranks has 
                                                                         {layouts[11], grid{}}}) {
     CAPTURE(number);
     auto const name = "in parts " + std::to_string(number++);
-    config.max_duration.count = 3;
+    config.run.max_duration.count = 3;
     (void)run<float>(files, config, first, name);
-    config.max_duration.count = 6;
+    config.run.max_duration.count = 6;
     CHECK(run<float>(files, config, second, name) == expected);
   }
 }
@@ -247,13 +247,13 @@ TEST_CASE("canonical order: a run is not resumed with other microbatches or in a
   fs::path const saved = train<float>(config).checkpoint;
   CHECK(parallel::checkpoint::checkpoint_reader(saved).state().at("canonical_leaf") == 2);
 
-  config.max_duration.count = 2;
+  config.run.max_duration.count = 2;
   config.checkpoint.autoresume = true;
   auto const problem = [&](train_config const& run_config) {
     return message_of([&] { (void)train<float>(run_config); });
   };
   auto other = config;
-  other.device_train_microbatch_size = 3;
+  other.data.device_train_microbatch_size = 3;
   std::string const advice =
       "; set reduction_order=canonical and device_train_microbatch_size=2 to continue, or take "
       "only the weights with load_weights_only=true";
@@ -263,7 +263,7 @@ TEST_CASE("canonical order: a run is not resumed with other microbatches or in a
                      "has reduction_order canonical and microbatches of 3" +
                      advice));
   other = config;
-  other.reduction_order = reduction_order::by_rank;
+  other.execution.reduction_order = reduction_order::by_rank;
   CHECK(contains(problem(other), "this run has reduction_order by_rank" + advice));
 
   other.checkpoint = {};
@@ -276,7 +276,7 @@ TEST_CASE("canonical order: a run is not resumed with other microbatches or in a
 TEST_CASE("canonical order: a run can begin from a checkpoint trained in the order by_rank") {
   run_files const files;
   auto config = canonical_config(files, 1);
-  config.reduction_order = reduction_order::by_rank;
+  config.execution.reduction_order = reduction_order::by_rank;
   config.checkpoint.save_folder = files.folder / "run";
   fs::path const saved = train<float>(config).checkpoint;
   config = canonical_config(files, 3);

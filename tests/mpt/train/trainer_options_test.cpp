@@ -50,7 +50,7 @@ std::map<std::string, profile_row> rows_of(std::string const& output) {
 TEST_CASE("profile: every operation has a row, and the trace holds the same tasks") {
   run_files const files;
   auto config = files.config(6);
-  config.profile = true;
+  config.run.profile = true;
   config.checkpoint.save_folder = files.folder / "run";
   auto const output =
       captured_stderr(files.folder / "said", [&] { (void)train<float>(config, 2); });
@@ -97,7 +97,7 @@ TEST_CASE("recomputation: a run needs the memory of its plan, and its bits are t
   run_files const files;
   auto config = files.config(3);
   auto const train_recomputing = [&](char const* name, mpt::block_recomputation const& recompute) {
-    config.recompute = recompute;
+    config.execution.recompute = recompute;
     config.checkpoint.save_folder = files.folder / name;
     return tensors_of(train<float>(config, 2).checkpoint);
   };
@@ -110,11 +110,11 @@ TEST_CASE(
     "profile: a short run profiles the batches that it has, or says why there is no profile") {
   run_files const files;
   auto config = files.config(3);
-  config.profile = true;
+  config.run.profile = true;
   config.checkpoint.save_folder = files.folder / "run";
   config.checkpoint.autoresume = true;
   auto const output_until = [&](double batches) {
-    config.max_duration.count = batches;
+    config.run.max_duration.count = batches;
     return captured_stderr(files.folder / "said", [&] { (void)train<float>(config); });
   };
   auto const first_output = output_until(1);
@@ -140,11 +140,11 @@ TEST_CASE("waiting for data: a run reports it in the batches that wait") {
     rows.emplace_back(i < 18 ? length : std::int32_t{1} << 21, i % vocabulary);
   test::write_token_set(files.folder / "slow", rows);
   auto config = files.config(12);
-  config.train_loader.streams = {{.local = files.folder / "slow"}};
-  config.train_loader.shuffle = false;
+  config.data.train_loader.streams = {{.local = files.folder / "slow"}};
+  config.data.train_loader.shuffle = false;
   config.callbacks.speed_window = 1;
-  config.logging.metrics_file = files.folder / "metrics.jsonl";
-  config.logging.log_to_console = true;
+  config.output.metrics_file = files.folder / "metrics.jsonl";
+  config.output.log_to_console = true;
   mpt::run_summary summary;
   std::string output;
   std::vector<double> share;
@@ -157,10 +157,10 @@ TEST_CASE("waiting for data: a run reports it in the batches that wait") {
   // On a busy machine the slow batches may be read in time, or any batch may be interrupted; the
   // run is then repeated.
   for (int attempt = 0; attempt < 10 && (share.empty() || !other_batches_wait_less()); ++attempt) {
-    fs::remove(config.logging.metrics_file);
+    fs::remove(config.output.metrics_file);
     output = captured_stderr(files.folder / "said", [&] { summary = train<float>(config); });
     share.clear();
-    for (auto const& record : records(config.logging.metrics_file))
+    for (auto const& record : records(config.output.metrics_file))
       share.push_back(record.at("time/data_wait_share").get<double>());
     REQUIRE(share.size() == 12);
     for (auto const& wait : share) CHECK((wait >= 0 && wait <= 1));
@@ -213,9 +213,9 @@ TEST_CASE("Lion: every element moves by its group's learning rate, and frozen on
     auto variant = with_layout(config, layout);
     auto const name = std::to_string(number++);
     variant.checkpoint.save_folder = files.folder / name;
-    variant.logging.metrics_file = files.folder / (name + ".jsonl");
+    variant.output.metrics_file = files.folder / (name + ".jsonl");
     (void)train<float>(variant, layout.ranks());
-    auto const metrics = records(variant.logging.metrics_file);
+    auto const metrics = records(variant.output.metrics_file);
     REQUIRE(metrics.size() == 3);
     for (int batch = 2; batch <= 3; ++batch) {
       auto const folder = [&](int b) {
@@ -261,9 +261,9 @@ std::vector<nlohmann::json> measured(run_files const& files, train_config config
   static int number = 0;
   config = with_layout(std::move(config), layout);
   config.callbacks.optimizer_monitor_interval = 1;
-  config.logging.metrics_file = files.folder / fmt::format("measured{}.jsonl", number++);
+  config.output.metrics_file = files.folder / fmt::format("measured{}.jsonl", number++);
   (void)train<float>(config, layout.ranks());
-  return records(config.logging.metrics_file);
+  return records(config.output.metrics_file);
 }
 
 TEST_CASE("clipping: `value` bounds every element, `adaptive` every row, in any layout") {
@@ -274,7 +274,7 @@ TEST_CASE("clipping: `value` bounds every element, `adaptive` every row, in any 
     CAPTURE(static_cast<int>(clip));
     // The bound is so small that every element or row is clipped, which makes the norm known.
     config.optimizer.lr = 1e-9;
-    config.clip = {clip, 1e-6};
+    config.optimizer.clip = {clip, 1e-6};
     for (auto const& record : measured(files, config)) {
       auto const norm_of = [&](std::string const& quantity) {
         return record.at("l2_norm/" + quantity + "/model.transformer.blocks.1.ffn.up_proj.weight")
@@ -286,11 +286,11 @@ TEST_CASE("clipping: `value` bounds every element, `adaptive` every row, in any 
     }
     // The bound is so large that only some are clipped.
     config.optimizer.lr = 1e-2;
-    config.clip = {clip, clip == kind::value ? 2e-3 : 2e-2};
+    config.optimizer.clip = {clip, clip == kind::value ? 2e-3 : 2e-2};
     auto const expected = measured(files, config);
     REQUIRE(expected.size() == 3);
     auto unclipped = config;
-    unclipped.clip = {};
+    unclipped.optimizer.clip = {};
     CHECK(measured(files, unclipped)[0].at("l2_norm/grad/global") >
           expected[0].at("l2_norm/grad/global"));
     for (std::size_t const g : {1U, 3U, 4U, 6U}) {
@@ -314,7 +314,7 @@ TEST_CASE("clipping: `value` bounds every element, `adaptive` every row, in any 
 TEST_CASE("early_stopper: a resumed run stops where the uninterrupted one stops") {
   run_files const files;
   auto config = files.config(20);
-  config.eval_loaders = {files.held_out()};
+  config.data.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {2, time_unit::batch};
   int number = 0;
   for (std::string const label : {"train", "eval"}) {
@@ -329,7 +329,7 @@ TEST_CASE("early_stopper: a resumed run stops where the uninterrupted one stops"
       run_config.checkpoint.autoresume = true;
       mpt::run_summary summary;
       for (double const end : ends) {
-        run_config.max_duration.count = end;
+        run_config.run.max_duration.count = end;
         (void)captured_stderr(files.folder / "said",
                               [&] { summary = train<float>(run_config, 2); });
       }
@@ -360,15 +360,15 @@ std::vector<float> values_of(std::string const& events, std::string const& tag) 
 TEST_CASE("loggers.tensorboard: events hold the metrics' numbers; a resumed run adds a new file") {
   run_files const files;
   auto config = files.config(3);
-  config.eval_loaders = {files.held_out()};
+  config.data.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {3, time_unit::batch};
   config.checkpoint.save_folder = files.folder / "run";
   config.checkpoint.autoresume = true;
-  config.logging.loggers.tensorboard = files.folder / "events";
-  config.logging.metrics_file = files.folder / "metrics.jsonl";
+  config.output.loggers.tensorboard = files.folder / "events";
+  config.output.metrics_file = files.folder / "metrics.jsonl";
   std::vector<std::string> event_files;
   for (double const end : {3.0, 5.0}) {
-    config.max_duration.count = end;
+    config.run.max_duration.count = end;
     (void)captured_stderr(files.folder / "said", [&] { (void)train<float>(config, 2); });
     for (auto const& entry : fs::directory_iterator(files.folder / "events/tiny"))
       if (std::ranges::find(event_files, entry.path().string()) == event_files.end())
@@ -379,7 +379,7 @@ TEST_CASE("loggers.tensorboard: events hold the metrics' numbers; a resumed run 
                                 "lr-DecoupledAdamW/group0", "metrics/eval/LanguageCrossEntropy"}) {
     CAPTURE(tag);
     std::vector<float> expected;
-    for (auto const& record : records(config.logging.metrics_file))
+    for (auto const& record : records(config.output.metrics_file))
       if (record.contains(tag)) expected.push_back(record.at(tag).get<float>());
     auto values = values_of(test::read_all(event_files[0]), tag);
     CHECK(values.size() == (tag.starts_with("metrics/eval") ? 1 : 3));
@@ -411,7 +411,7 @@ TEST_CASE(
       else
         CHECK_FALSE(weights.contains(name));
     if (!in_background) continue;
-    config.max_duration.count = 4;
+    config.run.max_duration.count = 4;
     config.checkpoint.load_path = checkpoint;
     config.checkpoint.save_folder.clear();
     CHECK(contains(test::message_of([&] { static_cast<void>(train<float>(config)); }),
@@ -419,7 +419,7 @@ TEST_CASE(
                    "these; begin with them: load_weights_only=true"));
     config.checkpoint.load_weights_only = true;
     CHECK(train<float>(config).batches == 4);
-    config.max_duration.count = 2;
+    config.run.max_duration.count = 2;
     config.checkpoint.load_path.clear();
     config.checkpoint.save_folder = files.folder / "weights";
   }

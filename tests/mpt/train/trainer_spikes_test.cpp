@@ -42,15 +42,15 @@ struct spiked_files : run_files {
   /// A run that saves every four batches into `name`.
   [[nodiscard]] train_config run(std::string const& name, double batches, policy on_spike) const {
     auto config = this->config(batches);
-    config.train_loader.streams = {{.local = folder / "spiked"}};
-    config.train_loader.shuffle = false;
+    config.data.train_loader.streams = {{.local = folder / "spiked"}};
+    config.data.train_loader.shuffle = false;
     config.model.n_layers = 4;
     config.model.vocab_size = 24;
-    config.spike_check = {on_spike, 6, 8};
+    config.run.spike_check = {on_spike, 6, 8};
     config.checkpoint.save_folder = folder / name;
     config.checkpoint.save_interval = {4, time_unit::batch};
     config.checkpoint.autoresume = true;
-    config.logging.metrics_file = folder / (name + ".jsonl");
+    config.output.metrics_file = folder / (name + ".jsonl");
     return config;
   }
 };
@@ -71,7 +71,7 @@ fs::path saved_at(train_config const& config, int batch) {
 mpt::run_summary train_to(train_config config, std::vector<double> const& ends, int ranks) {
   mpt::run_summary out;
   for (double const end : ends) {
-    config.max_duration.count = end;
+    config.run.max_duration.count = end;
     out = train<float>(config, ranks);
   }
   return out;
@@ -90,7 +90,7 @@ TEST_CASE("spike: it is skipped in any layout, also by a run that is resumed bef
     CHECK(uninterrupted.batches == 20);
     CHECK(state.at("skipped").dump() == "[[15,15]]");
     CHECK(state.at("spikes").at("losses").size() == 8);
-    auto const metrics = records(config.logging.metrics_file);
+    auto const metrics = records(config.output.metrics_file);
     REQUIRE(metrics.size() == 19);  // the skipped batch has no record
 
     auto const resumed_config = with_layout(files.run(name + "resumed", 20, policy::skip), layout);
@@ -100,7 +100,7 @@ TEST_CASE("spike: it is skipped in any layout, also by a run that is resumed bef
     CHECK(state_of(resumed.checkpoint).at("skipped") == state.at("skipped"));
 
     auto unchecked = with_layout(files.run(name + "free", 20, policy::skip), layout);
-    unchecked.spike_check.reset();
+    unchecked.run.spike_check.reset();
     auto const trained_on_spike = train<float>(unchecked, layout.ranks());
     CHECK(tensors_of(trained_on_spike.checkpoint) != tensors_of(uninterrupted.checkpoint));
     CHECK(state_of(trained_on_spike.checkpoint).at("skipped").empty());
@@ -112,8 +112,8 @@ TEST_CASE("spike: it is skipped in any layout, also by a run that is resumed bef
 /// alike.
 train_config timeless(train_config config) {
   config.model.resid_pdrop = 0;
-  config.scheduler.t_warmup = {0, time_unit::batch};
-  config.scheduler.alpha_f = 1;
+  config.optimizer.scheduler.t_warmup = {0, time_unit::batch};
+  config.optimizer.scheduler.alpha_f = 1;
   return config;
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("spike: ranks with corruption_check skip the same batch and have the s
   auto config = with_layout(files.run("plain", 18, policy::skip), {.zero_stage = 2, .data = 2});
   auto const plain = train<float>(config, 2);
   config.checkpoint.save_folder = files.folder / "checked";
-  config.corruption_check.interval = {1, time_unit::batch};
+  config.run.corruption_check.interval = {1, time_unit::batch};
   auto const checked = train<float>(config, 2);
   CHECK(state_of(checked.checkpoint).at("skipped").dump() == "[[15,15]]");
   CHECK(tensors_of(checked.checkpoint) == tensors_of(plain.checkpoint));
@@ -184,7 +184,7 @@ TEST_CASE("spike: policy `stop` ends the run with a message before anything is u
   REQUIRE(last.folder.has_value());
   CHECK(state_of(*last.folder).at("batches") == 12);
   // Resumed with policy `skip`, the run equals one that skips from the beginning.
-  config.spike_check->on_spike = policy::skip;
+  config.run.spike_check->on_spike = policy::skip;
   auto const continued = train<float>(config, 2);
   auto const skipping = train<float>(files.run("other", 20, policy::skip), 2);
   CHECK(tensors_of(continued.checkpoint) == tensors_of(skipping.checkpoint));

@@ -41,15 +41,16 @@ TEST_CASE_TEMPLATE("trainer: a resumed run has the bits of an uninterrupted one,
   for (int const ranks : {1, 3}) {
     CAPTURE(ranks);
     auto config = files.config(11);
-    config.zero_stage = 1;
+    config.execution.zero_stage = 1;
     auto const name = "run" + std::to_string(ranks);
     config.checkpoint.save_folder = files.folder / (name + "calm");
     auto const uninterrupted = train<T>(config, ranks);
     config.checkpoint.save_folder = files.folder / (name + "stopped");
     config.checkpoint.autoresume = true;
     for (double const end : {1.0, 5.0, 11.0}) {
-      config.max_duration.count = end;
-      config.zero_stage = 1 - config.zero_stage;  // stages have the same checkpoints
+      config.run.max_duration.count = end;
+      config.execution.zero_stage =
+          1 - config.execution.zero_stage;  // stages have the same checkpoints
       auto const resumed = train<T>(config, ranks);
       CHECK(resumed.batches == static_cast<std::int64_t>(end));
       if (end == 11) {
@@ -77,9 +78,9 @@ struct zero_layout {
   bool reshard = true;
 
   void set(train_config& config) const {
-    config.zero_stage = stage;
-    config.parallelism.shard = shards;
-    config.reshard_after_forward = reshard;
+    config.execution.zero_stage = stage;
+    config.execution.parallelism.shard = shards;
+    config.execution.reshard_after_forward = reshard;
   }
 };
 
@@ -88,10 +89,10 @@ TEST_CASE_TEMPLATE(
     bf16) {
   run_files const files;
   auto config = files.config(3);
-  config.eval_loaders = {files.held_out()};
+  config.data.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {6, time_unit::batch};
-  config.scheduler.t_max = {6, time_unit::batch};
-  config.device_train_microbatch_size = 6;  // one microbatch per rank fixes the order of sums
+  config.optimizer.scheduler.t_max = {6, time_unit::batch};
+  config.data.device_train_microbatch_size = 6;  // one microbatch per rank fixes the order of sums
   config.model.resid_pdrop = 0.1;
   int number = 0;
   std::optional<double> expected_loss;
@@ -111,7 +112,7 @@ TEST_CASE_TEMPLATE(
     }
     auto next = config;
     next.checkpoint.load_path = checkpoint;
-    next.max_duration.count = 6;
+    next.run.max_duration.count = 6;
     std::map<int, std::vector<nlohmann::json>> numbers_by_ranks;
     for (auto const& target : {zero_layout{1, 0},
                                {1, 3},
@@ -133,9 +134,9 @@ TEST_CASE_TEMPLATE(
       target.set(next);
       auto const name = std::to_string(++number);
       next.checkpoint.save_folder = files.folder / name;
-      next.logging.metrics_file = files.folder / (name + ".jsonl");
+      next.output.metrics_file = files.folder / (name + ".jsonl");
       CHECK(train<T>(next, target.ranks).batches == 6);
-      auto const metrics = records(next.logging.metrics_file);
+      auto const metrics = records(next.output.metrics_file);
       REQUIRE(metrics.size() >= 4);
       std::vector<nlohmann::json> numbers;
       for (auto const& record : metrics)
@@ -164,8 +165,8 @@ TEST_CASE_TEMPLATE(
 TEST_CASE_TEMPLATE("trainer: the loss falls, and every batch is reported", T, float, bf16) {
   run_files const files;
   auto config = files.config(120);
-  config.scheduler.t_max = config.max_duration;
-  config.logging.metrics_file = files.folder / "metrics.jsonl";
+  config.optimizer.scheduler.t_max = config.run.max_duration;
+  config.output.metrics_file = files.folder / "metrics.jsonl";
   auto const summary = train<T>(config, 2);
   CHECK(summary.batches == 120);
   CHECK(summary.tokens == 120 * 6 * length);
@@ -207,12 +208,12 @@ TEST_CASE_TEMPLATE("trainer: the loss falls, and every batch is reported", T, fl
 TEST_CASE("trainer: evaluation and saving keep their intervals, and the last batch has both") {
   run_files const files;
   auto config = files.config(8);
-  config.eval_loaders = {files.held_out()};
+  config.data.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {3, time_unit::batch};
   config.evaluation.eval_first = true;
   config.checkpoint.save_folder = files.folder / "saved";
   config.checkpoint.save_interval = {1, time_unit::epoch};
-  config.logging.metrics_file = files.folder / "metrics.jsonl";
+  config.output.metrics_file = files.folder / "metrics.jsonl";
   auto const summary = train<float>(config, 2);
   auto const metrics = records(files.folder / "metrics.jsonl");
   CHECK(batches_with(metrics, "metrics/eval/LanguageCrossEntropy") == std::vector{0, 3, 6, 8});
@@ -250,7 +251,7 @@ TEST_CASE("trainer: evaluation and saving keep their intervals, and the last bat
   config.evaluation.eval_first = false;
   config.checkpoint.save_folder = files.folder / "few";
   config.checkpoint.save_num_checkpoints_to_keep = 1;
-  config.logging.metrics_file = files.folder / "quiet.jsonl";
+  config.output.metrics_file = files.folder / "quiet.jsonl";
   (void)train<float>(config, 1);
   CHECK(batches_with(records(files.folder / "quiet.jsonl"), "metrics/eval/tokens").empty());
   CHECK(folders_in(files.folder / "few") == std::vector<std::string>{"ep2-ba8"});
@@ -264,8 +265,8 @@ TEST_CASE("trainer: load_weights_only begins a run at batch 0 with the weights o
   auto next = files.config(2);
   next.checkpoint.load_path = files.folder / "first";
   next.checkpoint.load_weights_only = true;
-  next.seed = 4;  // another seed is allowed, since only weights are loaded
-  next.logging.metrics_file = files.folder / "metrics.jsonl";
+  next.run.seed = 4;  // another seed is allowed, since only weights are loaded
+  next.output.metrics_file = files.folder / "metrics.jsonl";
   CHECK(train<float>(next).batches == 2);
   auto const metrics = records(files.folder / "metrics.jsonl");
   REQUIRE(metrics.size() == 2);
@@ -274,15 +275,15 @@ TEST_CASE("trainer: load_weights_only begins a run at batch 0 with the weights o
 }
 
 void check_layouts(run_files const& files, train_config config, std::vector<grid> const& layouts) {
-  config.eval_loaders = {files.held_out()};
+  config.data.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {3, time_unit::batch};
   config.callbacks.optimizer_monitor_interval = 2;
   auto const run = [&](grid const& layout, std::string const& name) {
     auto run_config = with_layout(config, layout);
-    run_config.logging.metrics_file = files.folder / name;
+    run_config.output.metrics_file = files.folder / name;
     (void)train<float>(run_config, layout.ranks());
     run_config.callbacks.optimizer_monitor_interval = 0;
-    run_config.logging.metrics_file.clear();
+    run_config.output.metrics_file.clear();
     (void)train<float>(run_config, layout.ranks());
     return records(files.folder / name);
   };
@@ -331,10 +332,10 @@ TEST_CASE("trainer: a run that cannot be trained is refused with one clear error
                  "holds checkpoints of an earlier run; continue it with "
                  "autoresume=true, replace them with save_overwrite=true"));
   config.checkpoint.autoresume = true;
-  config.max_duration.count = 6;
-  config.seed = 5;
+  config.run.max_duration.count = 6;
+  config.run.seed = 5;
   CHECK(contains(message(config, 2), "was trained with seed = 17, this run has 5"));
-  config.seed = 17;
+  config.run.seed = 17;
   config.model.n_heads = 4;
   CHECK(contains(message(config, 2),
                  "its manifest says n_heads = 2, this run's model 4; make them equal to go on from "
@@ -346,7 +347,7 @@ TEST_CASE("trainer: a run that cannot be trained is refused with one clear error
   CHECK(contains(message(config), "its manifest says n_heads = 2, this run's model 4"));
 
   auto large_batch = files.config(3);
-  large_batch.global_train_batch_size = 21;
+  large_batch.data.global_train_batch_size = 21;
   CHECK(contains(message(large_batch),
                  "train: an epoch has 20 samples, fewer than one global batch of 21"));
   CHECK(contains(message(files.config(3), 7),
@@ -357,7 +358,7 @@ TEST_CASE("trainer: a run that cannot be trained is refused with one clear error
   CHECK(contains(message(without_checkpoint, 2), "there is no checkpoint here"));
   auto diverging = files.config(20);
   diverging.optimizer.lr = 1e30;
-  diverging.clip = {};
+  diverging.optimizer.clip = {};
   CHECK(contains(message(diverging, 2),
                  "is not finite; lower the learning rate, resume from an earlier"));
 }

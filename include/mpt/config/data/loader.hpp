@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,10 +20,6 @@
 #include <mpt/config/data/finetuning.hpp>
 #include <mpt/data/order/stream_weights.hpp>
 #include <mpt/yaml/reader.hpp>
-
-namespace mpt::data {
-class shard_cache;
-}  // namespace mpt::data
 
 namespace mpt {
 
@@ -51,7 +46,6 @@ struct loader_config {
   std::optional<std::uint64_t> epoch_size;      ///< samples; none: as the streams' weights say
   std::optional<std::uint64_t> cache_limit;     ///< bytes of remote shards on this machine's disk
   std::optional<std::int64_t> predownload;      ///< samples of a rank; none: of eight batches
-  std::shared_ptr<data::shard_cache> cache{};   ///< of remote streams; open_remote_sets makes it
   bool shuffle = false;
   shuffle_reach reach = shuffle_reach::block;
   std::uint64_t shuffle_seed = 9176;

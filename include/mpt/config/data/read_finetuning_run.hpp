@@ -8,9 +8,11 @@
 
 namespace mpt::detail {
 
-/// Reads `model`, either mpt_causal_lm or hf_causal_lm, and its adapters; `config.pretrained`
-/// becomes the Hugging Face folder whose weights the run begins with.
-void read_trained_model(config_reader& reader, train_config& config, hub_mirrors const& mirrors);
+/// Reads `model`, either mpt_causal_lm or hf_causal_lm, and its adapters;
+/// `config.checkpoint.pretrained` becomes the Hugging Face folder whose weights the run begins
+/// with.
+void read_trained_model(config_reader& reader, model_config& model, checkpoint_config& checkpoint,
+                        hub_mirrors const& mirrors);
 
 /// Checks the requirements of finetuning data, and limits the attention of packed examples to
 /// themselves.

@@ -1,4 +1,4 @@
-// optimizer_config: LLM Foundry's `optimizer`.
+// optimizer_config: LLM Foundry's `optimizer`, with `scheduler` and `algorithms.gradient_clipping`.
 //
 // decoupled_adamw and decoupled_lionw first do p *= 1 - (lr/initial_lr) wd, then their step with
 // lr. The decay is not multiplied by lr, so weight_decay 1e-5 here is about 0.1 of an ordinary
@@ -14,8 +14,10 @@
 #include <string>
 #include <vector>
 
+#include <mpt/config/run/scheduler.hpp>
 #include <mpt/yaml/reader.hpp>
 #include <parallel/optim/muon.hpp>
+#include <parallel/train/clipping.hpp>
 
 namespace mpt {
 
@@ -52,6 +54,9 @@ struct optimizer_config : optimizer_settings {
   std::optional<parallel::muon> muon;      ///< of group 1, the matrices of blocks
   std::vector<name_pattern> disable_grad;  ///< parameters that are not trained
   std::vector<parameter_group> groups;  ///< a parameter belongs to the first group that matches it
+
+  parallel::train::clipping clip;  ///< algorithms.gradient_clipping
+  scheduler_config scheduler;
 
   friend bool operator==(optimizer_config const&, optimizer_config const&) = default;
 };

@@ -18,15 +18,18 @@ namespace mpt::detail {
 /// Reads a number of ranks.
 [[nodiscard]] std::optional<std::int64_t> read_ranks(config_reader& reader, std::string_view key);
 
-[[nodiscard]] logging_config read_logging(config_reader& reader);
+/// Reads what the console shows.
+void read_logging(config_reader& reader, output_config& output);
 
 /// Reads `spike_check`; without it no batch is a spike.
-void read_spike_check(config_reader& parent, train_config& config);
+void read_spike_check(config_reader& parent, run_config& run);
 
-void read_corruption_check(config_reader& parent, train_config& config);
+void read_corruption_check(config_reader& parent, run_config& run);
 
-/// Reads FSDP's settings and ParallelLM's own keys. `config.precision` must be set before, and
-/// `config.recompute` must hold the recomputation that applies when the configuration turns it on.
-void read_system(config_reader& reader, train_config& config);
+/// Reads FSDP's settings and ParallelLM's own keys. `execution.precision` must be set
+/// before, and `execution.recompute` must hold the recomputation that applies when the
+/// configuration turns it on.
+void read_system(config_reader& reader, checkpoint_config const& checkpoint, run_config& run,
+                 execution_config& execution);
 
 }  // namespace mpt::detail

@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include <mpt/config/run/optimizer.hpp>
 #include <mpt/yaml/reader.hpp>
 #include <mpt/yaml/time.hpp>
 #include <parallel/core/error.hpp>
@@ -71,11 +70,6 @@ void check_schedule(scheduler_config const& schedule, training_clock const& cloc
 /// The multiplier of the learning rate after `batch` finished batches.
 [[nodiscard]] double learning_rate_multiplier(scheduler_config const& schedule, std::int64_t batch,
                                               training_clock const& clock);
-
-/// The learning rate with which batch number `batch` + 1 is trained.
-[[nodiscard]] double learning_rate(scheduler_config const& schedule,
-                                   optimizer_config const& optimizer, std::int64_t batch,
-                                   training_clock const& clock);
 
 /// Reads and checks `scheduler`.
 [[nodiscard]] scheduler_config read_scheduler(config_reader reader);

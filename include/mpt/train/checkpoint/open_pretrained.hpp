@@ -13,14 +13,16 @@
 
 namespace mpt {
 
-/// Opens the weights in `folder`; the adapters of a run with adapters come from `config.adapter`,
-/// from `folder`, or are new. Throws when the weights belong to another model or lack tensors.
+/// Opens the weights in `folder`; the adapters of a run with adapters come from
+/// `config.checkpoint.adapter`, from `folder`, or are new. Throws when the weights belong to
+/// another model or lack tensors.
 [[nodiscard]] std::unique_ptr<weight_source> open_pretrained(train_config const& config,
                                                              std::filesystem::path const& folder);
 
 /// The folder of the base model of the adapters that the run trains: the Hugging Face folder that
 /// the run begins from or, where it begins from another run's checkpoint, the base model that this
 /// checkpoint records. "" where there is none, or the run trains no adapters.
-[[nodiscard]] std::string adapter_base_of(train_config const& config);
+[[nodiscard]] std::string adapter_base_of(model_config const& model,
+                                          checkpoint_config const& checkpoint);
 
 }  // namespace mpt

@@ -17,7 +17,9 @@ namespace mpt {
 
 /// The settings that a resumed run may change, by the names they have in a configuration: a flat
 /// object, which a checkpoint of the run keeps.
-[[nodiscard]] nlohmann::json changeable_settings(train_config const& config);
+[[nodiscard]] nlohmann::json changeable_settings(model_config const& model,
+                                                 optimizer_config const& optimizer,
+                                                 execution_config const& execution);
 
 /// The settings that differ between `saved`, those of a checkpoint, and `current`, each as
 /// "name (was value, now value)"; nothing when all are equal. A setting that one of them lacks, as

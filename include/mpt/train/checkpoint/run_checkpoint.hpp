@@ -56,7 +56,8 @@ struct found_checkpoint {
 
 /// The checkpoint that autoresume or load_path asks for; std::nullopt for a fresh start. Throws
 /// where a fresh start would overwrite another run's checkpoints.
-[[nodiscard]] std::optional<found_checkpoint> checkpoint_to_load(train_config const& config);
+[[nodiscard]] std::optional<found_checkpoint> checkpoint_to_load(
+    checkpoint_config const& checkpoint);
 
 /// Adds notes for the user about a run of `config` that has begun from `found` at `batch`.
 /// `is_stopped`: early_stopper had already ended that run, so it trains no further batch.
@@ -102,7 +103,8 @@ void require_same_model(nlohmann::json const& state, model_config const& model,
 /// Throws when the checkpoint was trained in the canonical order of reductions, and this run has
 /// another order or adds up gradients of microbatches of another size: its results would depend on
 /// where it was resumed. A run in another order may continue in the canonical one.
-void require_same_reduction_order(nlohmann::json const& state, train_config const& config,
+void require_same_reduction_order(nlohmann::json const& state, data_config const& data,
+                                  execution_config const& execution,
                                   std::filesystem::path const& folder);
 
 }  // namespace detail
@@ -144,10 +146,11 @@ run_state load_run(Session& session, train_config const& config, found_checkpoin
   if (!found.weights_only) {
     detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
                                detail::data_order_of(config, data), found.folder);
-    detail::require_same_reduction_order(reader.state(), config, found.folder);
+    detail::require_same_reduction_order(reader.state(), config.data, config.execution,
+                                         found.folder);
     if (!reader.state().value("weights_only", false))
-      require_possible_counters(reader.state(), clock_of(config, data.batches_per_epoch),
-                                found.folder);
+      require_possible_counters(
+          reader.state(), clock_of(config.data, config.run, data.batches_per_epoch), found.folder);
   }
   require(found.weights_only || !reader.state().value("weights_only", false), found.folder.string(),
           ": holds weights alone (save_weights_only), and an optimizer cannot "

@@ -14,6 +14,7 @@
 #include <mpt/model/sequences.hpp>
 #include <mpt/train/data/example_batches.hpp>
 #include <mpt/train/data/example_set.hpp>
+#include <mpt/train/data/remote_sets.hpp>
 #include <mpt/train/data/run_data.hpp>
 #include <mpt/train/data/trained_set.hpp>
 #include <mpt/train/data/training_data.hpp>
@@ -31,11 +32,11 @@ namespace detail {
 /// The batches of train_loader.
 class configured_batches final : public run_batches {
  public:
-  /// `examples`: the examples of train_loader, null for text.
+  /// `examples`: the examples of train_loader, null for text. `cache`: of its remote sets, or null.
   configured_batches(train_config const& config, std::shared_ptr<example_set const> examples,
-                     int rank, int ranks)
-      : source_(open(config, std::move(examples), rank, ranks)),
-        padded_tokens_(config.global_train_batch_size * config.train_loader.max_seq_len),
+                     int rank, int ranks, std::shared_ptr<data::shard_cache> const& cache = {})
+      : source_(open(config, std::move(examples), rank, ranks, cache)),
+        padded_tokens_(config.data.global_train_batch_size * config.data.train_loader.max_seq_len),
         set_(std::visit([](auto const& s) { return detail::make_trained_set(s); }, source_)) {}
 
   [[nodiscard]] index batches_per_epoch() const override;
@@ -52,7 +53,8 @@ class configured_batches final : public run_batches {
 
   [[nodiscard]] static batch_source open(train_config const& config,
                                          std::shared_ptr<example_set const> examples, int rank,
-                                         int ranks);
+                                         int ranks,
+                                         std::shared_ptr<data::shard_cache> const& cache);
 
   batch_source source_;
   std::int64_t padded_tokens_;  // tokens and padding of a batch
@@ -63,10 +65,12 @@ class configured_batches final : public run_batches {
 class configured_set final : public evaluation_set {
  public:
   /// The evaluation set number `set_index` of `config`, which must outlive it. `examples`: the
-  /// examples of the set, null for text. Throws where a remote set needs more room in its cache
-  /// than the limit of its loader, when `ranks` data ranks read it.
+  /// examples of the set, null for text. `cache`: of its remote sets, or null. Throws where a
+  /// remote set needs more room in its cache than the limit of its loader, when `ranks` data ranks
+  /// read it.
   configured_set(train_config const& config, std::size_t set_index,
-                 std::shared_ptr<example_set const> examples, int ranks = 1);
+                 std::shared_ptr<example_set const> examples, int ranks = 1,
+                 std::shared_ptr<data::shard_cache> const& cache = {});
 
   [[nodiscard]] bool is_in_memory() const override { return examples_ != nullptr; }
   [[nodiscard]] reader batches(int rank, int ranks) const override;
@@ -81,8 +85,10 @@ class configured_set final : public evaluation_set {
 /// The training batches and evaluation sets of a configuration.
 class configured_data final : public run_data {
  public:
-  /// `examples`: the result of read_run_examples; empty where all loaders read text.
-  explicit configured_data(run_examples examples = {}) : examples_(std::move(examples)) {}
+  /// `examples`: the result of read_run_examples; empty where all loaders read text. `sets`: the
+  /// caches of remote sets, which this object then owns.
+  explicit configured_data(run_examples examples = {}, remote_sets sets = {})
+      : examples_(std::move(examples)), sets_(std::move(sets)) {}
 
   [[nodiscard]] std::unique_ptr<run_batches> batches(train_config const& config, int rank,
                                                      int ranks) const override;
@@ -91,6 +97,7 @@ class configured_data final : public run_data {
 
  private:
   run_examples examples_;
+  remote_sets sets_;
 };
 
 }  // namespace mpt

@@ -11,6 +11,7 @@
 #include <mpt/config/train.hpp>
 #include <mpt/data/token_dataset.hpp>
 #include <mpt/train/data/example_set.hpp>
+#include <mpt/train/data/remote_sets.hpp>
 #include <parallel/checkpoint/format/hash.hpp>
 
 namespace mpt {
@@ -45,7 +46,9 @@ class shard_hashes {
 /// wherever they are stored and however they are compressed. `examples`: the result of
 /// read_run_examples. Throws for a set that cannot be read. Cost: three shards of each set are
 /// read.
-[[nodiscard]] std::vector<std::string> data_fingerprint(train_config const& config,
-                                                        run_examples const& examples);
+[[nodiscard]] std::vector<std::string> data_fingerprint(model_config const& model,
+                                                        data_config const& data,
+                                                        run_examples const& examples,
+                                                        remote_sets const& sets = {});
 
 }  // namespace mpt

@@ -37,14 +37,14 @@ namespace detail {
 class example_batches {
  public:
   /// Throws when there are too few examples for one batch.
-  example_batches(train_config const& config, std::shared_ptr<example_set const> set, int rank,
-                  int ranks)
+  example_batches(data_config const& data, execution_config const& execution,
+                  std::shared_ptr<example_set const> set, int rank, int ranks)
       : set_(std::move(set)),
-        max_length_(config.train_loader.max_seq_len),
-        trimming_(config.train_loader.finetuning->trimming),
-        granule_(row_granule(config)),
-        share_(share_of(config, rank, ranks)),
-        order_(set_->lengths(), order_options(config, *set_)) {}
+        max_length_(data.train_loader.max_seq_len),
+        trimming_(data.train_loader.finetuning->trimming),
+        granule_(row_granule(execution.parallelism)),
+        share_(share_of(data, execution, rank, ranks)),
+        order_(set_->lengths(), order_options(data, *set_)) {}
 
   [[nodiscard]] index batches_per_epoch() const;
   [[nodiscard]] index samples() const { return static_cast<index>(set_->examples.size()); }
@@ -63,7 +63,7 @@ class example_batches {
   [[nodiscard]] double waited_seconds() const { return 0; }
 
  private:
-  [[nodiscard]] static finetune::batch_order_options order_options(train_config const& config,
+  [[nodiscard]] static finetune::batch_order_options order_options(data_config const& data,
                                                                    example_set const& set);
 
   std::shared_ptr<example_set const> set_;
@@ -78,7 +78,8 @@ class example_batches {
 
 /// A line for each loader with `packing_ratio: auto`: the ratio that was found.
 [[nodiscard]] std::vector<std::string> describe_packing(run_examples const& examples,
-                                                        train_config const& config);
+                                                        data_config const& data,
+                                                        evaluation_config const& evaluation);
 
 /// The rows of an evaluation set, every example once with any packing, in the order in which
 /// one rank reads them. Cost: as bin_packer.

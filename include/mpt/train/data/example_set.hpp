@@ -12,6 +12,7 @@
 #include <mpt/finetune/example.hpp>
 #include <mpt/finetune/read_examples.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/train/data/remote_sets.hpp>
 
 namespace mpt {
 
@@ -40,11 +41,12 @@ struct example_libraries {
 
 /// A line for each loader: how many of its rows became examples.
 [[nodiscard]] std::vector<std::string> describe(run_examples const& examples,
-                                                train_config const& config);
+                                                data_config const& data);
 
 /// Reads and tokenises the examples of all finetuning loaders of a run. Cost: one thread reads; 8
 /// bytes of memory per id.
-[[nodiscard]] run_examples read_run_examples(train_config const& config,
-                                             example_libraries const& libraries = {});
+[[nodiscard]] run_examples read_run_examples(model_config const& model, data_config const& data,
+                                             example_libraries const& libraries = {},
+                                             remote_sets const& sets = {});
 
 }  // namespace mpt

@@ -93,7 +93,7 @@ class run_data {
   /// The share of data rank `rank`. Throws when there is too little for one batch.
   [[nodiscard]] virtual std::unique_ptr<run_batches> batches(train_config const& config, int rank,
                                                              int ranks) const = 0;
-  /// One for each of config.eval_loaders, for one of `ranks` data ranks; `config` must outlive
+  /// One for each of config.data.eval_loaders, for one of `ranks` data ranks; `config` must outlive
   /// them.
   [[nodiscard]] virtual std::vector<std::unique_ptr<evaluation_set>> evaluation_sets(
       train_config const& config, int ranks) const = 0;

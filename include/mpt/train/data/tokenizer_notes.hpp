@@ -12,6 +12,6 @@ namespace mpt {
 
 /// One line per note; none where tokenizer.name is no tokenizer on this machine. Cost: the
 /// tokenizer is read.
-[[nodiscard]] std::vector<std::string> tokenizer_notes(train_config const& config);
+[[nodiscard]] std::vector<std::string> tokenizer_notes(data_config const& data);
 
 }  // namespace mpt

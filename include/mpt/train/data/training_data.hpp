@@ -12,15 +12,17 @@
 
 namespace mpt {
 
-/// Opens an MDS set of a loader; `remote` is read in place where `local` holds no set.
-[[nodiscard]] std::shared_ptr<data::token_dataset const> open_dataset(loader_config const& loader,
-                                                                      stream_config const& stream,
-                                                                      std::int64_t vocab_size);
+/// Opens an MDS set of a loader; `remote` is read in place where `local` holds no set. `cache`: the
+/// cache of the loader's remote sets, or null.
+[[nodiscard]] std::shared_ptr<data::token_dataset const> open_dataset(
+    loader_config const& loader, stream_config const& stream, std::int64_t vocab_size,
+    std::shared_ptr<data::shard_cache> const& cache = {});
 
 /// Opens all streams of a loader and resolves their weights. Throws for a separator that is no
 /// token.
-[[nodiscard]] data::token_streams open_streams(loader_config const& loader,
-                                               std::int64_t vocab_size);
+[[nodiscard]] data::token_streams open_streams(
+    loader_config const& loader, std::int64_t vocab_size,
+    std::shared_ptr<data::shard_cache> const& cache = {});
 
 /// How a loader shuffles `streams`.
 [[nodiscard]] data::sample_order_options order_of(loader_config const& loader,
@@ -32,7 +34,9 @@ namespace mpt {
 /// This rank's share of training batches; batch numbers count from the start of the run.
 class training_batches {
  public:
-  training_batches(train_config const& config, int rank, int ranks);
+  training_batches(model_config const& model, data_config const& data,
+                   execution_config const& execution, int rank, int ranks,
+                   std::shared_ptr<data::shard_cache> const& cache = {});
 
   [[nodiscard]] index batches_per_epoch() const { return batches_per_epoch_; }
   [[nodiscard]] index samples() const { return static_cast<index>(streams_.size()); }

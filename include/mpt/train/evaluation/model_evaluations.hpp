@@ -28,7 +28,9 @@ class model_evaluations {
       : run_(run),
         parts_(parts),
         resources_{net, session, mesh,
-                   stages_of(run.config, mesh.ranks().pipeline.rank()).ranges()},
+                   stages_of(run.config.model, run.config.execution.parallelism,
+                             mesh.ranks().pipeline.rank())
+                       .ranges()},
         sets_(parts.data->evaluation_sets(run.config, mesh.data_ranks())) {
     if (run.config.callbacks.generate)
       samples_.emplace(run.config, mesh.data_rank() == 0 ? parts.prompts : nullptr);
@@ -39,14 +41,15 @@ class model_evaluations {
   void evaluate(std::optional<reporter>& report, best_evaluation& best) {
     for (std::size_t i = 0; i < sets_.size(); ++i) {
       auto const totals = evaluate_set(*sets_[i], resources_.session, resources_.mesh);
-      auto const r = report_of(totals, run_.config.eval_loaders[i].label, run_.batch, run_.clock);
+      auto const r =
+          report_of(totals, run_.config.data.eval_loaders[i].label, run_.batch, run_.clock);
       if (i == 0) best.record_evaluation(run_.batch, r.loss);
       if (i == 0) run_.summary.evaluation = r;
       if (report) report->evaluation(r.label, run_.batch, r.loss, r.accuracy, totals.tokens);
       run_.callbacks.evaluation_end(run_.control, r);
     }
-    if (run_.config.icl.tasks.empty()) return;
-    decoder_type text_decoder(resources_, room_of(run_.config.icl.tasks));
+    if (run_.config.evaluation.icl.tasks.empty()) return;
+    decoder_type text_decoder(resources_, room_of(run_.config.evaluation.icl.tasks));
     auto& scores = run_.summary.tasks;
     scores = parts_.tasks->evaluate(text_decoder.texts(), text_decoder.sharing(), run_.batch);
     if (report) report->tasks(scores, run_.batch);

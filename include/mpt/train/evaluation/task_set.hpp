@@ -22,6 +22,7 @@ struct task_set {
 /// Reads the tasks of a configuration that has tasks. Throws when rows are wrong or too long for
 /// the tasks' length, the tokenizer is missing or has more tokens than the model, or rows may be
 /// longer than the model's learned positions. Cost: every row that is run is tokenised.
-[[nodiscard]] task_set read_task_set(train_config const& config);
+[[nodiscard]] task_set read_task_set(model_config const& model, data_config const& data,
+                                     evaluation_config const& evaluation);
 
 }  // namespace mpt

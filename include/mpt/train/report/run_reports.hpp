@@ -32,7 +32,7 @@ class run_reports {
         microbatch_(plan.split.microbatch),
         slow_(std::move(exchange_seconds), work),
         pace_(run.config.callbacks),
-        utilisation_(utilisation_of(run.config, plan, 0)) {}
+        utilisation_(utilisation_of(run.config.model, run.config.data, plan, 0)) {}
 
   [[nodiscard]] run_pace& pace() { return pace_; }
   /// Where rank 0 reports; empty on other ranks, and before open().
@@ -66,7 +66,8 @@ class run_reports {
     if (!report_) return;
     say(peak_->observe(flops_per_second()));
     utilisation_.peak_flops = peak_->flops();
-    auto const factor = learning_rate_multiplier(run_.config.scheduler, run_.batch - 1, run_.clock);
+    auto const factor =
+        learning_rate_multiplier(run_.config.optimizer.scheduler, run_.batch - 1, run_.clock);
     batch_record record{.batch = run_.batch,
                         .total_batches = total_batches(run_.clock),
                         .epoch = (run_.batch - 1) / run_.clock.batches_per_epoch,
@@ -104,7 +105,7 @@ class run_reports {
     summary.device_memory_bytes = std::ranges::max(summary.device_memory_by_rank);
     if (report_) report_->memory(summary.device_memory_by_rank, run_.batch);
     summary.batches = run_.batch;
-    pace_.summarize(summary, utilisation_, *peak_, run_.config.global_train_batch_size);
+    pace_.summarize(summary, utilisation_, *peak_, run_.config.data.global_train_batch_size);
     if (report_ && summary.stop_asked) report_->hurry();
     if (report_) report_->finish();  // last, as no rank waits for rank 0 while a tracker is slow
   }

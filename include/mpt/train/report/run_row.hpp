@@ -28,8 +28,9 @@ struct run_row {
 
 /// The row of a run that took `seconds` on `nodes` machines, and left a checkpoint of
 /// `checkpoint_bytes`.
-[[nodiscard]] run_row row_of(train_config const& config, run_summary const& s, double seconds,
-                             int nodes, std::optional<double> checkpoint_bytes);
+[[nodiscard]] run_row row_of(model_config const& model, data_config const& data,
+                             evaluation_config const& evaluation, run_summary const& s,
+                             double seconds, int nodes, std::optional<double> checkpoint_bytes);
 
 /// The columns of a row in JSON. Whether conversion, inference and evaluation of the checkpoint
 /// succeeded is not known when a run ends: null.

@@ -14,6 +14,8 @@ namespace mpt {
 [[nodiscard]] decoder_room room_of(std::vector<icl::task_config> const& tasks);
 
 /// The rooms of all decoders of a run, of which one is used at a time.
-[[nodiscard]] std::vector<decoder_room> decoder_rooms(train_config const& config);
+[[nodiscard]] std::vector<decoder_room> decoder_rooms(model_config const& model,
+                                                      evaluation_config const& evaluation,
+                                                      callbacks_config const& callbacks);
 
 }  // namespace mpt

@@ -15,8 +15,9 @@ using settings = std::vector<std::string>;
 /// Candidates for a run of `config` on `ranks` ranks, the cheapest first: the largest microbatch
 /// that fits, a higher ZeRO stage, recomputation, then twice as many ranks at a time, up to
 /// `max_ranks`.
-[[nodiscard]] std::vector<settings> memory_saving_settings(train_config const& config, int ranks,
-                                                           int max_ranks = 4096);
+[[nodiscard]] std::vector<settings> memory_saving_settings(data_config const& data,
+                                                           execution_config const& execution,
+                                                           int ranks, int max_ranks = 4096);
 
 /// The first candidate for which fits() is true, as one text; "" where there is none.
 [[nodiscard]] std::string settings_that_fit(std::vector<settings> const& candidates,

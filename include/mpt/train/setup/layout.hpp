@@ -35,25 +35,28 @@ template <class Fits>
 
 /// Adds a problem that names the rules a degree breaks and the nearest degree that breaks none.
 template <class Broken>
-void check_degree(std::vector<std::string>& problems, train_config const& config,
-                  std::string_view name, int degree, Broken const& broken) {
-  auto const rules = broken(config, degree);
+void check_degree(std::vector<std::string>& problems, std::string_view name, int degree,
+                  Broken const& broken) {
+  auto const rules = broken(degree);
   if (rules.empty()) return;
   int const alternative =
-      nearest_degree(degree, [&](int candidate) { return broken(config, candidate).empty(); });
+      nearest_degree(degree, [&](int candidate) { return broken(candidate).empty(); });
   problems.push_back(parallel::concat(name, ' ', degree, ": ", join_words(rules), "; set ", name,
                                       " to ", alternative));
 }
 
 }  // namespace detail
 
-[[nodiscard]] parallel::zero::optimizer_memory optimizer_memory_of(train_config const& config);
+[[nodiscard]] parallel::zero::optimizer_memory optimizer_memory_of(
+    execution_config const& execution);
 
-[[nodiscard]] parallel::zero::level level_of(train_config const& config);
+[[nodiscard]] parallel::zero::level level_of(execution_config const& execution);
 
 /// The stepper options of a configuration; those that it leaves to the plan have the value that
 /// needs the least memory.
-[[nodiscard]] parallel::train::stepper_options stepper_options_of(train_config const& config);
+[[nodiscard]] parallel::train::stepper_options stepper_options_of(optimizer_config const& optimizer,
+                                                                  execution_config const& execution,
+                                                                  run_config const& run);
 
 /// The number of ranks that read different sequences.
 [[nodiscard]] int data_ranks(training_layout const& layout);

@@ -41,7 +41,8 @@ using run_optimizer =
 
 /// The groups of a model's parameters.
 template <class Model>
-[[nodiscard]] train::optimizer_groups<run_optimizer> groups_of(train_config const& config,
+[[nodiscard]] train::optimizer_groups<run_optimizer> groups_of(optimizer_config const& optimizer,
+                                                               callbacks_config const& callbacks,
                                                                Model& net) {
   std::vector<std::string> names, matrices;
   net.visit_units([&](std::string const&, auto& layer, auto const& parts, auto const&) {
@@ -52,7 +53,7 @@ template <class Model>
       if (is_block && parameter.extents.size() == 2) matrices.push_back(parameter.name);
     });
   });
-  return group_parameters(config.optimizer, config.callbacks.frozen_layers, names, matrices);
+  return group_parameters(optimizer, callbacks.frozen_layers, names, matrices);
 }
 
 }  // namespace mpt

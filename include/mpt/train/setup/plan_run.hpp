@@ -34,147 +34,195 @@ namespace mpt {
 
 namespace detail {
 
-/// Plans the memory of the forward and backward passes of one pipeline rank, as `split` divides its
-/// batch.
+/// Plans a run of T whose blocks recompute given activations: one method a decision, in the order
+/// of `plan`, as each decision uses the memory that those before it have left.
 template <class T>
-[[nodiscard]] train::pass_memory_plan plan_passes(train_config const& config, model<T> const& net,
-                                                  train::stages_of_rank& stages,
-                                                  batch_split const& split) {
-  index const context = config.parallelism.context;
-  auto const count =
-      static_cast<std::size_t>(stages.least_microbatches(static_cast<int>(split.accumulation)));
-  train::pass_memory_plan largest;
-  auto const plan = [&](std::size_t microbatches, std::span<microbatch const> batches, pass mode) {
-    auto const planned = train::plan_passes(net, stages, microbatches, batches, mode,
-                                            {.deterministic = config.deterministic});
-    largest.cover(planned);
-    return planned.activations;
-  };
-  // shorter rows are planned too: they may need more, as smaller batches may
-  for (auto const length : row_lengths(config)) {
-    std::vector sizes{sequences::shape_of(split.microbatch, length / context)};
-    for (auto const rest : split.remainders)
-      sizes.push_back(sequences::shape_of(rest, length / context));
-    plan(count, sizes, pass::training);
+class run_planner {
+ public:
+  /// `available` and `host` as in plan_run. `config` must outlive the planner.
+  run_planner(train_config const& config, int ranks, std::size_t available,
+              std::optional<std::size_t> host, block_recomputation recompute)
+      : config_(config),
+        host_(host),
+        plan_{.layout = run_layout(config, ranks),
+              .available = available,
+              .is_microbatch_automatic = !config.data.device_train_microbatch_size,
+              .recompute = std::move(recompute),
+              .reshard_after_forward = config.execution.reshard_after_forward.value_or(true),
+              .reduce_every_microbatch = config.execution.reduce_every_microbatch.value_or(true)},
+        net_(config.model, planned_groups(config.execution.parallelism), plan_.recompute),
+        groups_(groups_of(config.optimizer, config.callbacks, net_)) {
+    auto const& parallelism = config.execution.parallelism;
+    for (int p = 0; p < parallelism.pipeline; ++p)
+      stages_.push_back(stages_of(config.model, parallelism, p));
+    plan_.by_stage.resize(stages_.size());
   }
-  for (auto const& loader : config.eval_loaders) {
-    // the last batch may have any size; a smaller one may need more, as its logits make fewer
-    // chunks
-    std::vector<microbatch> batch_sizes;
-    for (index n = 1; n <= config.evaluation.device_eval_batch_size; ++n)
-      batch_sizes.push_back(sequences::shape_of(n, loader.max_seq_len / context));
-    if (config.parallelism.pipeline > 1)
-      plan(static_cast<std::size_t>(config.parallelism.pipeline), batch_sizes, pass::inference);
-    else
-      for (auto const& batch : batch_sizes) plan(1, {&batch, 1}, pass::inference);
+
+  [[nodiscard]] run_plan plan() && {
+    plan_units();
+    spare_exchanges(0, true);
+    choose_microbatch();
+    auto const microbatches =
+        stages_.front().least_microbatches(static_cast<int>(plan_.split.accumulation));
+    spare_exchanges(plan_.available == 0 ? std::size_t(-1) : plan_.available, microbatches > 1);
+    choose_where_saves_run();  // last, so that copies never shrink the microbatch
+    count_operations();
+    measure_microbatch();
+    return std::move(plan_);
   }
-  for (auto const& room : decoder_rooms(config))
-    largest.cover({.activations = decoder_bytes(net, room, stages.ranges(),
-                                                [&](microbatch const& batch) {
-                                                  return plan(static_cast<std::size_t>(
-                                                                  config.parallelism.pipeline),
-                                                              {&batch, 1}, pass::inference);
-                                                }),
-                   .scratch = {}});
-  return largest;
-}
 
-}  // namespace detail
-
-namespace detail {
-
-/// Plans a run whose blocks recompute what `recompute` says.
-template <class T>
-[[nodiscard]] run_plan plan_with_recomputation(train_config const& config, int ranks,
-                                               std::size_t available,
-                                               std::optional<std::size_t> host,
-                                               block_recomputation recompute) {
-  run_plan plan;
-  plan.layout = run_layout(config, ranks);
-  plan.recompute = std::move(recompute);
-  plan.available = available;
-  plan.is_microbatch_automatic = !config.device_train_microbatch_size.has_value();
-  model<T> net(config.model, planned_groups(config), plan.recompute);
-  auto const groups = groups_of(config, net);
-  std::vector<train::stages_of_rank> stages;
-  std::int64_t const leaves =
-      is_canonical(config) ? split_batch(config, data_ranks(plan.layout)).accumulation : 0;
-  for (int p = 0; p < config.parallelism.pipeline; ++p) stages.push_back(stages_of(config, p));
-  plan.by_stage.resize(stages.size());
-  auto const update_maximum = [&] {
-    plan.memory = *std::ranges::max_element(plan.by_stage, {}, &train::memory_plan::total);
-  };
-  auto const plan_memory = [&] {
-    for (std::size_t p = 0; p < stages.size(); ++p) {
-      auto const previous = plan.by_stage[p];
-      plan.by_stage[p] =
-          train::plan_units(net, groups, stages[p], train::place_in(plan.layout, level_of(config)),
-                            stepper_options_of(config, plan), static_cast<std::size_t>(leaves));
-      plan.by_stage[p].activations = previous.activations;
-      plan.by_stage[p].scratch = previous.scratch;
+ private:
+  /// Plans the memory of units: values, gradients, states and buffers.
+  void plan_units() {
+    auto const& execution = config_.execution;
+    std::int64_t const leaves =
+        is_canonical(execution)
+            ? split_batch(config_.data, execution, data_ranks(plan_.layout)).accumulation
+            : 0;
+    for (std::size_t p = 0; p < stages_.size(); ++p) {
+      auto const previous = plan_.by_stage[p];
+      plan_.by_stage[p] = train::plan_units(net_, groups_, stages_[p], place(), options(),
+                                            static_cast<std::size_t>(leaves));
+      plan_.by_stage[p].activations = previous.activations;
+      plan_.by_stage[p].scratch = previous.scratch;
     }
     update_maximum();
-  };
-  auto const spare_exchanges = [&](std::size_t memory, bool several_microbatches) {
-    if (train::place_in(plan.layout, level_of(config)).shards == 1) return;
-    auto const plan_memory_with = [&](train::stepper_options const& candidate) {
-      plan.reshard_after_forward = candidate.reshard_after_forward;
-      plan.reduce_every_microbatch = candidate.reduce_every_microbatch;
-      plan_memory();
-      return plan.memory.total();
+  }
+
+  /// Saves exchanges where the configuration leaves the choice open and `memory` bytes allow it.
+  void spare_exchanges(std::size_t memory, bool several_microbatches) {
+    if (place().shards == 1) return;
+    auto const plan_units_with = [&](train::stepper_options const& candidate) {
+      plan_.reshard_after_forward = candidate.reshard_after_forward;
+      plan_.reduce_every_microbatch = candidate.reduce_every_microbatch;
+      plan_units();
+      return plan_.memory.total();
     };
-    auto options = stepper_options_of(config, plan);
-    train::spare_exchanges(
-        options, memory, plan_memory_with,
-        {!config.reshard_after_forward, several_microbatches && !config.reduce_every_microbatch});
-    plan_memory_with(options);
-  };
-  auto const choose_microbatch = [&](index microbatch) {
-    plan.split = split_batch(config, data_ranks(plan.layout), microbatch);
-    for (std::size_t p = 0; p < stages.size(); ++p) {
-      auto const passes = plan_passes(config, net, stages[p], plan.split);
-      plan.by_stage[p].activations = passes.activations;
-      if (host)
-        plan.by_stage[p].scratch = passes.scratch;  // an update needs less than matrix products
+    auto chosen = options();
+    train::spare_exchanges(chosen, memory, plan_units_with,
+                           {!config_.execution.reshard_after_forward,
+                            several_microbatches && !config_.execution.reduce_every_microbatch});
+    plan_units_with(chosen);
+  }
+
+  /// Chooses the largest microbatch that fits, by halving from the rank's whole batch.
+  void choose_microbatch() {
+    split_by(config_.data.global_train_batch_size);
+    while (plan_.is_microbatch_automatic && plan_.split.microbatch > 1 && !fits(plan_))
+      split_by(plan_.split.microbatch / 2);
+  }
+
+  void split_by(index microbatch) {
+    plan_.split =
+        split_batch(config_.data, config_.execution, data_ranks(plan_.layout), microbatch);
+    for (std::size_t p = 0; p < stages_.size(); ++p) {
+      auto const passes = plan_passes(stages_[p]);
+      plan_.by_stage[p].activations = passes.activations;
+      if (host_)
+        plan_.by_stage[p].scratch = passes.scratch;  // an update needs less than matrix products
     }
     update_maximum();
-  };
-  plan.reshard_after_forward = config.reshard_after_forward.value_or(true);
-  plan.reduce_every_microbatch = config.reduce_every_microbatch.value_or(true);
-  plan_memory();
-  spare_exchanges(0, true);
-  choose_microbatch(config.global_train_batch_size);
-  while (plan.is_microbatch_automatic && plan.split.microbatch > 1 && !fits(plan))
-    choose_microbatch(plan.split.microbatch / 2);
-  auto const microbatches =
-      stages.front().least_microbatches(static_cast<int>(plan.split.accumulation));
-  spare_exchanges(plan.available == 0 ? std::size_t(-1) : plan.available, microbatches > 1);
-  for (auto const& stage : plan.by_stage) {  // last, so that copies never shrink the microbatch
-    std::size_t const room = host.value_or(available);
-    std::size_t const used = host ? stage.offloaded : stage.total();
-    if (room > 0 && used + bytes_to_save(config, stage) > room) plan.saves_in_background = false;
   }
-  auto const rank_shape = sequences::shape_of(
-      plan.split.microbatch, config.train_loader.max_seq_len / config.parallelism.context);
-  for (std::size_t p = 0; p < stages.size(); ++p)
-    for (auto const& [name, count] : train::count_operations(net, rank_shape, stages[p].ranges()))
-      plan.by_stage[p].operations += count;
-  plan.memory.operations =
-      std::ranges::max_element(plan.by_stage, {}, &train::memory_plan::operations)->operations;
-  auto const full_shape =
-      sequences::shape_of(plan.split.microbatch, config.train_loader.max_seq_len);
-  plan.microbatch = plan.without_recomputation =
-      train::plan_microbatch(model<T>(config.model, {}, plan.recompute), full_shape);
-  if (!plan.recompute.empty())
-    plan.without_recomputation = train::plan_microbatch(model<T>(config.model), full_shape);
-  return plan;
-}
+
+  /// Plans the memory of the forward and backward passes of one pipeline rank.
+  [[nodiscard]] train::pass_memory_plan plan_passes(train::stages_of_rank& stages) const {
+    auto const& parallelism = config_.execution.parallelism;
+    index const context = parallelism.context;
+    auto const& split = plan_.split;
+    train::pass_memory_plan largest;
+    auto const cover = [&](std::size_t microbatches, std::span<microbatch const> batches,
+                           pass mode) {
+      auto const planned = train::plan_passes(net_, stages, microbatches, batches, mode,
+                                              {.deterministic = config_.execution.deterministic});
+      largest.cover(planned);
+      return planned.activations;
+    };
+    auto const count =
+        static_cast<std::size_t>(stages.least_microbatches(static_cast<int>(split.accumulation)));
+    // shorter rows are planned too: they may need more, as smaller batches may
+    for (auto const length : row_lengths(config_.data, parallelism)) {
+      std::vector sizes{sequences::shape_of(split.microbatch, length / context)};
+      for (auto const rest : split.remainders)
+        sizes.push_back(sequences::shape_of(rest, length / context));
+      cover(count, sizes, pass::training);
+    }
+    auto const pipeline = static_cast<std::size_t>(parallelism.pipeline);
+    for (auto const& loader : config_.data.eval_loaders) {
+      // the last batch may have any size; a smaller one may need more, as its logits make fewer
+      // chunks
+      std::vector<microbatch> batch_sizes;
+      for (index n = 1; n <= config_.evaluation.device_eval_batch_size; ++n)
+        batch_sizes.push_back(sequences::shape_of(n, loader.max_seq_len / context));
+      if (pipeline > 1)
+        cover(pipeline, batch_sizes, pass::inference);
+      else
+        for (auto const& batch : batch_sizes) cover(1, {&batch, 1}, pass::inference);
+    }
+    auto const decode = [&](microbatch const& batch) {
+      return cover(pipeline, {&batch, 1}, pass::inference);
+    };
+    for (auto const& room : decoder_rooms(config_.model, config_.evaluation, config_.callbacks))
+      largest.cover(
+          {.activations = decoder_bytes(net_, room, stages.ranges(), decode), .scratch = {}});
+    return largest;
+  }
+
+  /// Decides whether checkpoints are written from a copy, while training goes on.
+  void choose_where_saves_run() {
+    for (auto const& stage : plan_.by_stage) {
+      std::size_t const room = host_.value_or(plan_.available);
+      std::size_t const used = host_ ? stage.offloaded : stage.total();
+      if (room > 0 && used + bytes_to_save(config_.checkpoint, stage) > room)
+        plan_.saves_in_background = false;
+    }
+  }
+
+  void count_operations() {
+    auto const shape =
+        sequences::shape_of(plan_.split.microbatch, config_.data.train_loader.max_seq_len /
+                                                        config_.execution.parallelism.context);
+    for (std::size_t p = 0; p < stages_.size(); ++p)
+      for (auto const& [name, count] : train::count_operations(net_, shape, stages_[p].ranges()))
+        plan_.by_stage[p].operations += count;
+    plan_.memory.operations =
+        std::ranges::max_element(plan_.by_stage, {}, &train::memory_plan::operations)->operations;
+  }
+
+  /// Plans one microbatch through the whole model, with and without recomputation.
+  void measure_microbatch() {
+    auto const shape =
+        sequences::shape_of(plan_.split.microbatch, config_.data.train_loader.max_seq_len);
+    plan_.microbatch = plan_.without_recomputation =
+        train::plan_microbatch(model<T>(config_.model, {}, plan_.recompute), shape);
+    if (!plan_.recompute.empty())
+      plan_.without_recomputation = train::plan_microbatch(model<T>(config_.model), shape);
+  }
+
+  void update_maximum() {
+    plan_.memory = *std::ranges::max_element(plan_.by_stage, {}, &train::memory_plan::total);
+  }
+
+  [[nodiscard]] auto place() const {
+    return train::place_in(plan_.layout, level_of(config_.execution));
+  }
+  [[nodiscard]] train::stepper_options options() const {
+    return stepper_options_of(config_.optimizer, config_.execution, config_.run, plan_);
+  }
+
+  train_config const& config_;
+  std::optional<std::size_t> host_;
+  run_plan plan_;
+  model<T> net_;
+  train::optimizer_groups<run_optimizer> groups_;
+  std::vector<train::stages_of_rank> stages_;
+};
 
 /// Whether a microbatch of twice as many rows would pay for recomputing cheap activations.
 /// Recomputation moves 24 d bytes a row and block through memory in bf16 (two norms, and an
 /// activation function of width 4 d); gradients of 12 d^2 parameters a block move 96 d^2 bytes a
 /// microbatch, of n rows: half as often saves 48 d^2 / n bytes a row, which is more below n = 2 d.
-[[nodiscard]] bool recomputation_pays(train_config const& config, run_plan const& plan);
+[[nodiscard]] bool recomputation_pays(model_config const& model, data_config const& data,
+                                      execution_config const& execution, run_plan const& plan);
 
 }  // namespace detail
 
@@ -182,10 +230,13 @@ template <class T>
 run_plan plan_run(train_config const& config, int ranks, std::size_t available,
                   std::optional<std::size_t> host) {
   auto const plan_with = [&](block_recomputation recompute) {
-    return detail::plan_with_recomputation<T>(config, ranks, available, host, std::move(recompute));
+    return detail::run_planner<T>(config, ranks, available, host, std::move(recompute)).plan();
   };
-  auto plan = plan_with(config.recompute.value_or(block_recomputation()));
-  if (config.recompute || (fits(plan) && !detail::recomputation_pays(config, plan))) return plan;
+  auto plan = plan_with(config.execution.recompute.value_or(block_recomputation()));
+  if (config.execution.recompute ||
+      (fits(plan) &&
+       !detail::recomputation_pays(config.model, config.data, config.execution, plan)))
+    return plan;
   auto recomputing =
       plan_with(with_cheap_recomputation({}, static_cast<std::size_t>(config.model.n_layers)));
   bool const better = !fits(plan) || recomputing.split.microbatch > plan.split.microbatch;
@@ -195,12 +246,12 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
 template <class T>
 std::vector<train::step_plan> step_plans_of(train_config const& config, run_plan const& plan,
                                             bool one_queue) {
-  model<T> net(config.model, planned_groups(config), plan.recompute);
-  auto const groups = groups_of(config, net);
-  auto options = stepper_options_of(config, plan);
+  model<T> net(config.model, planned_groups(config.execution.parallelism), plan.recompute);
+  auto const groups = groups_of(config.optimizer, config.callbacks, net);
+  auto options = stepper_options_of(config.optimizer, config.execution, config.run, plan);
   options.one_queue = one_queue;
-  train::step_plans plans(options, train::place_in(plan.layout, level_of(config)), 0,
-                          config.parallelism.pipeline, net.num_blocks());
+  train::step_plans plans(options, train::place_in(plan.layout, level_of(config.execution)), 0,
+                          config.execution.parallelism.pipeline, net.num_blocks());
   net.visit_units([&](std::string const& name, auto& layer, std::vector<train::part> const& parts,
                       std::vector<parallel::parameter_base<T>*> const& uses) {
     plans.template add<T>(name, layer, parts, uses, groups.optimizers, groups.key_of);

@@ -32,10 +32,10 @@ class run_mesh {
   /// Throws what run_layout throws. `control` and `device` must outlive it.
   run_mesh(train_config const& config, any_communicator& control, Comm& exchanges,
            Device const& device)
-      : config_(config.parallelism),
+      : config_(config.execution.parallelism),
         control_(control),
         ranks_(exchanges.split(parallel::coloring::single_color()),
-               run_layout(config, control.size()), level_of(config)),
+               run_layout(config, control.size()), level_of(config.execution)),
         device_(device) {
     namespace axis = parallel::axis;
     if (config_.ranks_of_model() > 1)
@@ -118,6 +118,6 @@ class run_mesh {
 };
 
 /// The groups of a model for planning on the meta device, on the first rank of each group.
-[[nodiscard]] model_groups planned_groups(train_config const& config);
+[[nodiscard]] model_groups planned_groups(parallelism_config const& parallelism);
 
 }  // namespace mpt

@@ -18,22 +18,22 @@ namespace mpt {
 
 /// The plan of a run.
 struct run_plan {
-  training_layout layout;
-  batch_split split;  // how a data rank splits its batch
+  training_layout layout{};
+  batch_split split{};  // how a data rank splits its batch
   // Memory by pipeline rank; its activations are the larger of those of training and evaluation
-  std::vector<train::memory_plan> by_stage;
-  train::memory_plan memory;             // of the rank that needs the most
+  std::vector<train::memory_plan> by_stage{};
+  train::memory_plan memory{};           // of the rank that needs the most
   std::size_t available = 0;             // bytes that each rank may use; 0: unknown
   bool is_microbatch_automatic = false;  // the plan chose the microbatch
   // Settings that the plan chooses where the configuration leaves them open (stepper_options)
-  block_recomputation recompute;
+  block_recomputation recompute{};
   bool reshard_after_forward = true;
   bool reduce_every_microbatch = true;
   // A rank has memory for a copy of what it saves, beside what training needs
   bool saves_in_background = true;
   // One microbatch of training through the whole model, as planned and without recomputation
-  train::memory_plan microbatch;
-  train::memory_plan without_recomputation;
+  train::memory_plan microbatch{};
+  train::memory_plan without_recomputation{};
 
   [[nodiscard]] train::memory_plan const& for_pipeline_rank(int pipeline_rank) const;
 
@@ -42,16 +42,19 @@ struct run_plan {
 };
 
 /// The stepper options of a planned run.
-[[nodiscard]] train::stepper_options stepper_options_of(train_config const& config,
+[[nodiscard]] train::stepper_options stepper_options_of(optimizer_config const& optimizer,
+                                                        execution_config const& execution,
+                                                        run_config const& run,
                                                         run_plan const& plan);
 
 /// The utilisation of a planned run: operations per token on devices whose peaks sum to
 /// `peak_flops`.
-[[nodiscard]] utilisation utilisation_of(train_config const& config, run_plan const& plan,
-                                         double peak_flops);
+[[nodiscard]] utilisation utilisation_of(model_config const& model, data_config const& data,
+                                         run_plan const& plan, double peak_flops);
 
 /// Bytes of a checkpoint that a rank of a run writes.
-[[nodiscard]] std::size_t bytes_to_save(train_config const& config, train::memory_plan const& rank);
+[[nodiscard]] std::size_t bytes_to_save(checkpoint_config const& checkpoint,
+                                        train::memory_plan const& rank);
 
 /// Plans a run of T on `ranks` ranks, each of which may use `available` bytes (0: unknown), and
 /// `host` bytes of the host's memory where that is another memory than the device's. Throws what
@@ -67,15 +70,17 @@ template <class T>
 void require_fits(run_plan const& plan);
 
 /// Text such as "8: pipeline 2 x shard 2 x tensor 2, ZeRO stage 3".
-[[nodiscard]] std::string describe_layout(train_config const& config,
+[[nodiscard]] std::string describe_layout(execution_config const& execution,
                                           training_layout const& layout);
 
 /// Text such as "values are gathered once a step (automatic), gradients are reduced after every
 /// microbatch"; empty where neither is sharded.
-[[nodiscard]] std::string describe_sharding(train_config const& config, run_plan const& plan);
+[[nodiscard]] std::string describe_sharding(execution_config const& execution,
+                                            run_plan const& plan);
 
 /// Text such as "1f1b, 2 stages of 2 and 1 blocks".
-[[nodiscard]] std::string describe_stages(train_config const& config);
+[[nodiscard]] std::string describe_stages(model_config const& model,
+                                          parallelism_config const& parallelism);
 
 /// The text that dry_run=true prints.
 [[nodiscard]] std::string describe_plan(train_config const& config, run_plan const& plan, int ranks,

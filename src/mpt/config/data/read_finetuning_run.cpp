@@ -22,7 +22,8 @@ namespace {
 }
 
 /// Reads the adapters that are trained: new ones, or those in a PEFT folder.
-void read_adapters(config_reader& reader, train_config& config, hub_mirrors const& mirrors) {
+void read_adapters(config_reader& reader, model_config& model, checkpoint_config& checkpoint,
+                   hub_mirrors const& mirrors) {
   constexpr std::string_view key = "pretrained_lora_id_or_path";
   config_node const* const node = reader.raw("peft_config");
   auto const name = reader.get<std::string>(key, "");
@@ -34,17 +35,16 @@ void read_adapters(config_reader& reader, train_config& config, hub_mirrors cons
     reader.check(
         key, node == nullptr,
         "give peft_config for a new adapter, or the path of an existing adapter, not both");
-    config.adapter = mirrored_path(mirrors, name);
-    reader.check(key, is_adapter_folder(config.adapter), "'", printable(config.adapter),
+    checkpoint.adapter = mirrored_path(mirrors, name);
+    reader.check(key, is_adapter_folder(checkpoint.adapter), "'", printable(checkpoint.adapter),
                  "' is no folder with ", adapter_config_name, "; ",
                  mirror_advice(reader.full_name(key), name));
-    separate_projections(config.model);
-    config.model.lora =
-        from_peft_json(read_adapter_json(config.adapter), config.model, config.adapter);
+    separate_projections(model);
+    model.lora = from_peft_json(read_adapter_json(checkpoint.adapter), model, checkpoint.adapter);
   } else if (node != nullptr && !(node->is_map() && node->items.empty())) {
     auto section = reader.section("peft_config");
-    separate_projections(config.model);
-    config.model.lora = read_lora(section, config.model);
+    separate_projections(model);
+    model.lora = read_lora(section, model);
   }
 }
 
@@ -54,15 +54,16 @@ void read_adapters(config_reader& reader, train_config& config, hub_mirrors cons
 
 namespace mpt::detail {
 
-void read_trained_model(config_reader& reader, train_config& config, hub_mirrors const& mirrors) {
+void read_trained_model(config_reader& reader, model_config& model, checkpoint_config& checkpoint,
+                        hub_mirrors const& mirrors) {
   if (reader.get<std::string>("name", "mpt_causal_lm") != "hf_causal_lm") {
-    config.model = read_model(reader);
+    model = read_model(reader);
   } else {
     auto source = read_hf_causal_lm(reader, mirrors);
-    config.model = std::move(source.model);
-    if (source.pretrained) config.pretrained = std::move(source.folder);
+    model = std::move(source.model);
+    if (source.pretrained) checkpoint.pretrained = std::move(source.folder);
   }
-  read_adapters(reader, config, mirrors);
+  read_adapters(reader, model, checkpoint, mirrors);
 }
 
 void adapt_to_finetuning(config_reader& reader, config_node const& document, train_config& config,
@@ -72,9 +73,9 @@ void adapt_to_finetuning(config_reader& reader, config_node const& document, tra
       loader.finetuning->name = mirrored_path(mirrors, loader.finetuning->name);
     return loader.finetuning && loader.finetuning->packing;
   };
-  bool has_packing = apply_mirror(config.train_loader);
-  bool const train_examples_are_separate = has_packing || config.train_loader.finetuning;
-  for (auto& loader : config.eval_loaders) has_packing = apply_mirror(loader) || has_packing;
+  bool has_packing = apply_mirror(config.data.train_loader);
+  bool const train_examples_are_separate = has_packing || config.data.train_loader.finetuning;
+  for (auto& loader : config.data.eval_loaders) has_packing = apply_mirror(loader) || has_packing;
   if (has_packing && !sets_sequence_id(document)) {
     reader.check(
         "eval_loader", train_examples_are_separate,
@@ -84,10 +85,10 @@ void adapt_to_finetuning(config_reader& reader, config_node const& document, tra
     config.model.attn.attn_uses_sequence_id = true;
   }
   if (has_packing && !config.model.attn.attn_uses_sequence_id)
-    config.report.notes.emplace_back(
+    config.output.report.notes.emplace_back(
         "model.attn_config.attn_uses_sequence_id is false: examples packed into one row attend to "
         "those before them, and the loss depends on the packing; set it to true, or leave it out");
-  if (!config.train_loader.finetuning) return;
+  if (!config.data.train_loader.finetuning) return;
   for (std::string_view const key : {"max_duration", "eval_interval", "save_interval"})
     reader.check(key,
                  !reader.has_key(key) || reader.required<time_value>(key).unit != time_unit::token,
@@ -103,9 +104,9 @@ void adapt_to_finetuning(config_reader& reader, config_node const& document, tra
     refuse_tokens("callbacks.generate_callback", callbacks.generate->interval);
   if (callbacks.hf_checkpointer)
     refuse_tokens("callbacks.hf_checkpointer", callbacks.hf_checkpointer->save_interval);
-  refuse_tokens("corruption_check", config.corruption_check.interval);
+  refuse_tokens("corruption_check", config.run.corruption_check.interval);
   refuse_tokens("local_save_interval", config.checkpoint.local_save_interval);
-  for (auto const& time : {config.scheduler.t_warmup, config.scheduler.t_max})
+  for (auto const& time : {config.optimizer.scheduler.t_warmup, config.optimizer.scheduler.t_max})
     reader.check("scheduler", time.unit != time_unit::token,
                  "rows of finetuning data have different numbers of tokens; give its times in ep, "
                  "ba, sp or dur");

@@ -96,11 +96,6 @@ double learning_rate_multiplier(scheduler_config const& schedule, std::int64_t b
   return schedule_shape.at(progress);
 }
 
-double learning_rate(scheduler_config const& schedule, optimizer_config const& optimizer,
-                     std::int64_t batch, training_clock const& clock) {
-  return optimizer.lr * learning_rate_multiplier(schedule, batch, clock);
-}
-
 scheduler_config read_scheduler(config_reader reader) {
   scheduler_config schedule;
   auto const name = reader.required<std::string>("name");

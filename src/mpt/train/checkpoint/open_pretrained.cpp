@@ -86,9 +86,10 @@ void require_same_adapters(model_source const& source, model_config const& model
 std::unique_ptr<weight_source> open_pretrained(train_config const& config,
                                                std::filesystem::path const& folder) {
   auto const& model = config.model;
-  // The model of config.pretrained is the run's; the configuration may override its config.json.
-  bool const is_model_of_run = folder == config.pretrained;
-  model_source source(folder, config.adapter, is_model_of_run ? &model : nullptr);
+  // The model of config.checkpoint.pretrained is the run's; the configuration may override its
+  // config.json.
+  bool const is_model_of_run = folder == config.checkpoint.pretrained;
+  model_source source(folder, config.checkpoint.adapter, is_model_of_run ? &model : nullptr);
   source.match_projections(model);
   if (!is_model_of_run)
     detail::require_same_model(source.config(), source.path().string() + ": its config.json", model,
@@ -98,17 +99,18 @@ std::unique_ptr<weight_source> open_pretrained(train_config const& config,
   auto const shapes = hf::shapes_of(model);
   source.require_tensors(source.config().lora ? shapes : hf::without_adapters(shapes));
   require(
-      !model.lora || source.config().lora || config.clip.kind != train::clipping_kind::adaptive,
+      !model.lora || source.config().lora ||
+          config.optimizer.clip.kind != train::clipping_kind::adaptive,
       "algorithms.gradient_clipping: adaptive clipping compares a gradient with its parameter, and "
       "the new adapters for ",
       folder.string(), " begin at zero, so nothing would be trained; choose norm");
-  return std::make_unique<pretrained_weights>(std::move(source), model, config.seed);
+  return std::make_unique<pretrained_weights>(std::move(source), model, config.run.seed);
 }
 
-std::string adapter_base_of(train_config const& config) {
-  if (!config.model.lora) return {};
-  auto const& path = config.checkpoint.load_path;
-  auto const& base = path.empty() ? config.pretrained : path;
+std::string adapter_base_of(model_config const& model, checkpoint_config const& checkpoint) {
+  if (!model.lora) return {};
+  auto const& path = checkpoint.load_path;
+  auto const& base = path.empty() ? checkpoint.pretrained : path;
   if (base.empty()) return {};
   if (hf::is_model(base)) return std::filesystem::absolute(base).string();
   return std::filesystem::exists(base) ? model_source(base).base() : std::string();

@@ -14,28 +14,29 @@ void add_optimizer_settings(nlohmann::json& settings, std::string const& prefix,
 
 }  // namespace
 
-nlohmann::json changeable_settings(train_config const& config) {
+nlohmann::json changeable_settings(model_config const& model, optimizer_config const& optimizer,
+                                   execution_config const& execution) {
   nlohmann::json settings = nlohmann::json::object();
-  add_optimizer_settings(settings, "optimizer.", config.optimizer);
-  for (auto const& group : config.optimizer.groups)
+  add_optimizer_settings(settings, "optimizer.", optimizer);
+  for (auto const& group : optimizer.groups)
     add_optimizer_settings(settings, "optimizer.param_groups[" + group.match.text + "].", group);
-  if (auto const& muon = config.optimizer.muon) {
+  if (auto const& muon = optimizer.muon) {
     settings["optimizer.muon.lr"] = muon->learning_rate;
     settings["optimizer.muon.weight_decay"] = muon->weight_decay;
     settings["optimizer.muon.momentum"] = muon->momentum;
   }
-  auto const& schedule = config.scheduler;
+  auto const& schedule = optimizer.scheduler;
   settings["scheduler.name"] = name_of(schedule.kind);
   settings["scheduler.t_warmup"] = to_string(schedule.t_warmup);
   settings["scheduler.t_max"] = to_string(schedule.t_max);
   settings["scheduler.alpha_f"] = schedule.alpha_f;
   settings["algorithms.gradient_clipping.clipping_type"] =
-      parallel::train::name_of(config.clip.kind);
-  settings["algorithms.gradient_clipping.clipping_threshold"] = config.clip.threshold;
-  settings["model.resid_pdrop"] = config.model.resid_pdrop;
-  settings["model.emb_pdrop"] = config.model.emb_pdrop;
-  settings["model.attn_config.attn_pdrop"] = config.model.attn.attn_pdrop;
-  settings["precision"] = config.precision == precision_kind::fp32 ? "fp32" : "amp_bf16";
+      parallel::train::name_of(optimizer.clip.kind);
+  settings["algorithms.gradient_clipping.clipping_threshold"] = optimizer.clip.threshold;
+  settings["model.resid_pdrop"] = model.resid_pdrop;
+  settings["model.emb_pdrop"] = model.emb_pdrop;
+  settings["model.attn_config.attn_pdrop"] = model.attn.attn_pdrop;
+  settings["precision"] = execution.precision == precision_kind::fp32 ? "fp32" : "amp_bf16";
   return settings;
 }
 

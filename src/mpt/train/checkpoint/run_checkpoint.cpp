@@ -12,10 +12,11 @@
 namespace mpt {
 namespace {
 
-[[nodiscard]] nlohmann::json frozen_patterns(train_config const& config) {
+[[nodiscard]] nlohmann::json frozen_patterns(optimizer_config const& optimizer,
+                                             callbacks_config const& callbacks) {
   auto patterns = nlohmann::json::array();
-  for (auto const& pattern : config.optimizer.disable_grad) patterns.push_back(pattern.text);
-  for (auto const& name : config.callbacks.frozen_layers) patterns.push_back(name);
+  for (auto const& pattern : optimizer.disable_grad) patterns.push_back(pattern.text);
+  for (auto const& name : callbacks.frozen_layers) patterns.push_back(name);
   return patterns;
 }
 
@@ -24,8 +25,9 @@ namespace {
 constexpr std::string_view changeable_rope_prefix = "attn_config.rope_";
 
 /// The microbatch whose gradients are a leaf of the canonical order; 0 in the order of ranks.
-[[nodiscard]] std::int64_t canonical_leaf(train_config const& config) {
-  return is_canonical(config) ? split_batch(config, 1).microbatch : 0;
+[[nodiscard]] std::int64_t canonical_leaf(data_config const& data,
+                                          execution_config const& execution) {
+  return is_canonical(execution) ? split_batch(data, execution, 1).microbatch : 0;
 }
 
 /// The checkpoints in save_folder that a run with save_overwrite replaces: all of them or, if the
@@ -54,8 +56,8 @@ bool is_checkpoint(std::filesystem::path const& folder) {
   return parallel::files::exists(folder / checkpoint::manifest_name);
 }
 
-std::optional<found_checkpoint> checkpoint_to_load(train_config const& config) {
-  auto const& c = config.checkpoint;
+std::optional<found_checkpoint> checkpoint_to_load(checkpoint_config const& checkpoint) {
+  auto const& c = checkpoint;
   if (!c.save_folder.empty()) {
     auto const newest = checkpoint::latest(c.save_folder);
     if (newest.folder && c.autoresume)
@@ -72,9 +74,9 @@ std::optional<found_checkpoint> checkpoint_to_load(train_config const& config) {
             ": holds checkpoints of an earlier run; continue it with autoresume=true, replace them "
             "with save_overwrite=true, or choose another save_folder");
   }
-  if (c.load_path.empty() && !config.pretrained.empty())
-    return found_checkpoint{config.pretrained, true, {}};
-  require(!c.load_path.empty() || config.adapter.empty(), config.adapter,
+  if (c.load_path.empty() && !checkpoint.pretrained.empty())
+    return found_checkpoint{checkpoint.pretrained, true, {}};
+  require(!c.load_path.empty() || checkpoint.adapter.empty(), checkpoint.adapter,
           ": is an adapter, but the run has no model's weights to set it beside; give load_path or "
           "model.pretrained_model_name_or_path");
   if (c.load_path.empty()) return std::nullopt;
@@ -102,7 +104,8 @@ void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
   if (found.weights_only || !found.reader) return;
   auto const& state = found.reader->state();
   if (auto const settings = state.find("settings"); settings != state.end())
-    if (auto const changes = describe_changed_settings(*settings, changeable_settings(config)))
+    if (auto const changes = describe_changed_settings(
+            *settings, changeable_settings(config.model, config.optimizer, config.execution)))
       notes.push_back(*changes);
 }
 
@@ -120,13 +123,14 @@ checkpoint::run_state saved_state(train_config const& config, run_state const& s
           {"skipped", state.skipped},
           {"spikes", state.spikes},
           {"order", detail::data_order_of(config, state.data)},
-          {"settings", changeable_settings(config)},
-          {"canonical_leaf", canonical_leaf(config)},
+          {"settings", changeable_settings(config.model, config.optimizer, config.execution)},
+          {"canonical_leaf", canonical_leaf(config.data, config.execution)},
           {"weights_only", config.checkpoint.save_weights_only},
-          {"model", to_hf_json(config.model,
-                               config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
-          {"tokenizer", config.tokenizer.name},
-          {"run_name", config.run_name}}};
+          {"model",
+           to_hf_json(config.model,
+                      config.execution.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
+          {"tokenizer", config.data.tokenizer.name},
+          {"run_name", config.run.name}}};
   if (config.model.lora)
     out.program_state["peft_config"] = to_peft_json(*config.model.lora, adapter_base, config.model);
   return out;
@@ -150,26 +154,27 @@ checkpoint::save_options save_options_of(checkpoint_config const& config,
 namespace mpt::detail {
 
 nlohmann::json data_order_of(train_config const& config, trained_set const& data) {
-  nlohmann::json out = {{"samples_in_set", data.samples},
-                        {"global_train_batch_size", config.global_train_batch_size},
-                        {"max_seq_len", config.train_loader.max_seq_len},
-                        {"shuffle", config.train_loader.shuffle},
-                        {"shuffle_seed", config.train_loader.shuffle_seed},
-                        {"shuffle_block_size", config.train_loader.shuffle_block_size.value_or(0)},
-                        {"shuffle_reach", static_cast<int>(config.train_loader.reach)},
-                        {"streams", config.train_loader.streams.size()},
-                        {"train_subset_num_batches", config.train_subset_num_batches},
-                        {"seed", config.seed},
-                        {"optimizer", config.optimizer.name},
-                        {"frozen", frozen_patterns(config)}};
+  nlohmann::json out = {
+      {"samples_in_set", data.samples},
+      {"global_train_batch_size", config.data.global_train_batch_size},
+      {"max_seq_len", config.data.train_loader.max_seq_len},
+      {"shuffle", config.data.train_loader.shuffle},
+      {"shuffle_seed", config.data.train_loader.shuffle_seed},
+      {"shuffle_block_size", config.data.train_loader.shuffle_block_size.value_or(0)},
+      {"shuffle_reach", static_cast<int>(config.data.train_loader.reach)},
+      {"streams", config.data.train_loader.streams.size()},
+      {"train_subset_num_batches", config.data.train_subset_num_batches},
+      {"seed", config.run.seed},
+      {"optimizer", config.optimizer.name},
+      {"frozen", frozen_patterns(config.optimizer, config.callbacks)}};
   if (config.model.lora) out["peft_config"] = to_peft_json(*config.model.lora, "", config.model);
   if (!data.checksum.empty()) out["data_checksum"] = data.checksum;
   if (!data.contents.empty()) out["data_contents"] = data.contents;
   if (!data.hashes.empty())
     out["data_hashes"] = {{"written_as", data.written_as}, {"checksum", data.hashes}};
   auto& shares = out["shares_of_streams"] = nullptr;
-  if (config.train_loader.streams.size() > 1)
-    for (auto const& stream : config.train_loader.streams)
+  if (config.data.train_loader.streams.size() > 1)
+    for (auto const& stream : config.data.train_loader.streams)
       shares.push_back({{"name", stream.name},
                         {"split", stream.split},
                         {"proportion", json_or_null(stream.weight.proportion)},
@@ -177,9 +182,9 @@ nlohmann::json data_order_of(train_config const& config, trained_set const& data
                         {"choose", json_or_null(stream.weight.choose)}});
   bool const sees_texts =
       config.model.attn.attn_uses_sequence_id;  // else these tokens have no effect
-  out["eos_token_id"] = sees_texts ? json_or_null(config.train_loader.eos_token_id) : nullptr;
-  out["bos_token_id"] = sees_texts ? json_or_null(config.train_loader.bos_token_id) : nullptr;
-  if (auto const& examples = config.train_loader.finetuning) {
+  out["eos_token_id"] = sees_texts ? json_or_null(config.data.train_loader.eos_token_id) : nullptr;
+  out["bos_token_id"] = sees_texts ? json_or_null(config.data.train_loader.bos_token_id) : nullptr;
+  if (auto const& examples = config.data.train_loader.finetuning) {
     out["target_prompts"] = examples->target_prompts;
     out["target_responses"] = examples->target_responses;
     auto const& packing = examples->packing;
@@ -227,7 +232,8 @@ void require_same_model(nlohmann::json const& state, model_config const& model,
                      " to go on from its weights", weights_only ? changeable_rope_prefix : "");
 }
 
-void require_same_reduction_order(nlohmann::json const& state, train_config const& config,
+void require_same_reduction_order(nlohmann::json const& state, data_config const& data,
+                                  execution_config const& execution,
                                   std::filesystem::path const& folder) {
   std::int64_t saved = 0;
   if (state.contains("canonical_leaf")) {
@@ -236,7 +242,7 @@ void require_same_reduction_order(nlohmann::json const& state, train_config cons
             leaf.dump(), ", expected a number; use another checkpoint");
     saved = leaf.get<std::int64_t>();
   }
-  auto const current = canonical_leaf(config);
+  auto const current = canonical_leaf(data, execution);
   auto const describe_order = [](std::int64_t leaf) {
     return leaf == 0 ? std::string("reduction_order by_rank")
                      : concat("reduction_order canonical and microbatches of ", leaf);

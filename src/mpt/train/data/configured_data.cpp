@@ -69,21 +69,26 @@ double configured_batches::waited_seconds() const {
 }
 
 configured_batches::batch_source configured_batches::open(
-    train_config const& config, std::shared_ptr<example_set const> examples, int rank, int ranks) {
+    train_config const& config, std::shared_ptr<example_set const> examples, int rank, int ranks,
+    std::shared_ptr<data::shard_cache> const& cache) {
   if (examples != nullptr)
-    return batch_source(std::in_place_type<example_batches>, config, std::move(examples), rank,
-                        ranks);
-  require(!config.train_loader.finetuning,
+    return batch_source(std::in_place_type<example_batches>, config.data, config.execution,
+                        std::move(examples), rank, ranks);
+  require(!config.data.train_loader.finetuning,
           "train_loader reads finetuning examples, but none are given; pass the result of "
           "read_run_examples");
-  return batch_source(std::in_place_type<training_batches>, config, rank, ranks);
+  return batch_source(std::in_place_type<training_batches>, config.model, config.data,
+                      config.execution, rank, ranks, cache);
 }
 
 configured_set::configured_set(train_config const& config, std::size_t set_index,
-                               std::shared_ptr<example_set const> examples, int ranks)
-    : config_(&config), loader_(&config.eval_loaders[set_index]), examples_(std::move(examples)) {
+                               std::shared_ptr<example_set const> examples, int ranks,
+                               std::shared_ptr<data::shard_cache> const& cache)
+    : config_(&config),
+      loader_(&config.data.eval_loaders[set_index]),
+      examples_(std::move(examples)) {
   if (examples_ != nullptr) return;
-  streams_ = open_streams(*loader_, config.model.vocab_size);
+  streams_ = open_streams(*loader_, config.model.vocab_size, cache);
   evaluation_batches::require_room(*streams_, config.evaluation.device_eval_batch_size, ranks);
 }
 
@@ -96,21 +101,23 @@ evaluation_set::reader configured_set::batches(int rank, int ranks) const {
                                                             rank, ranks, max_batches));
   return make_reader(std::make_shared<evaluation_batches>(
       *streams_, device_batch, rank, ranks, max_batches, separator_of(*loader_),
-      is_canonical(*config_), static_cast<std::uint64_t>(loader_->predownload.value_or(0))));
+      is_canonical(config_->execution),
+      static_cast<std::uint64_t>(loader_->predownload.value_or(0))));
 }
 
 std::unique_ptr<run_batches> configured_data::batches(train_config const& config, int rank,
                                                       int ranks) const {
-  return std::make_unique<configured_batches>(config, examples_.train, rank, ranks);
+  return std::make_unique<configured_batches>(config, examples_.train, rank, ranks, sets_.train);
 }
 
 std::vector<std::unique_ptr<evaluation_set>> configured_data::evaluation_sets(
     train_config const& config, int ranks) const {
   std::vector<std::unique_ptr<evaluation_set>> out;
   auto const& evaluation = examples_.evaluation;
-  for (std::size_t i = 0; i < config.eval_loaders.size(); ++i)
-    out.push_back(std::make_unique<configured_set>(
-        config, i, i < evaluation.size() ? evaluation[i] : nullptr, ranks));
+  for (std::size_t i = 0; i < config.data.eval_loaders.size(); ++i)
+    out.push_back(std::make_unique<configured_set>(config, i,
+                                                   i < evaluation.size() ? evaluation[i] : nullptr,
+                                                   ranks, sets_.evaluation_cache(i)));
   return out;
 }
 

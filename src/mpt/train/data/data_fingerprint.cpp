@@ -60,28 +60,29 @@ std::string checksum_of(example_set const& set) {
 
 namespace mpt {
 
-std::vector<std::string> data_fingerprint(train_config const& config,
-                                          run_examples const& examples) {
+std::vector<std::string> data_fingerprint(model_config const& model, data_config const& data,
+                                          run_examples const& examples, remote_sets const& sets) {
   std::vector<std::string> out;
-  auto const add = [&](std::string const& key, loader_config const& loader,
-                       example_set const* set) {
+  auto const add = [&](std::string const& key, loader_config const& loader, example_set const* set,
+                       std::shared_ptr<data::shard_cache> const& cache) {
     if (set != nullptr) {
       out.push_back(concat("the examples of ", key, " ", detail::checksum_of(*set)));
       return;
     }
     for (auto const& stream : loader.streams) {
-      auto const data = open_dataset(loader, stream, config.model.vocab_size);
+      auto const set_data = open_dataset(loader, stream, model.vocab_size, cache);
       auto const& name = stream.local.empty() ? stream.remote : stream.local;
       out.push_back(concat("the data of ", key, ", ",
                            (std::filesystem::path(name) / stream.split).string(), ", ",
-                           detail::checksum_of(*data)));
+                           detail::checksum_of(*set_data)));
     }
   };
-  add("train_loader", config.train_loader, examples.train.get());
-  for (std::size_t i = 0; i < config.eval_loaders.size(); ++i) {
-    auto const& loader = config.eval_loaders[i];
+  add("train_loader", data.train_loader, examples.train.get(), sets.train);
+  for (std::size_t i = 0; i < data.eval_loaders.size(); ++i) {
+    auto const& loader = data.eval_loaders[i];
     add(eval_loader_name(loader), loader,
-        i < examples.evaluation.size() ? examples.evaluation[i].get() : nullptr);
+        i < examples.evaluation.size() ? examples.evaluation[i].get() : nullptr,
+        sets.evaluation_cache(i));
   }
   return out;
 }

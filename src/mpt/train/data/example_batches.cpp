@@ -49,10 +49,10 @@ sequences example_batches::at(index batch) {
                  length);
 }
 
-finetune::batch_order_options example_batches::order_options(train_config const& config,
+finetune::batch_order_options example_batches::order_options(data_config const& data,
                                                              example_set const& set) {
-  auto const& loader = config.train_loader;
-  auto const rows = static_cast<std::size_t>(config.global_train_batch_size);
+  auto const& loader = data.train_loader;
+  auto const rows = static_cast<std::size_t>(data.global_train_batch_size);
   finetune::batch_order_options out{.rows = rows,
                                     .row_tokens = static_cast<std::size_t>(loader.max_seq_len),
                                     .packing_ratio = packing_ratio_of(loader, set.lengths(), rows),
@@ -60,13 +60,13 @@ finetune::batch_order_options example_batches::order_options(train_config const&
                                     .seed = loader.shuffle_seed};
   if (auto const& packing = loader.finetuning->packing; packing && packing->leftover_bins)
     out.leftover_bins = static_cast<std::size_t>(*packing->leftover_bins);
-  if (config.train_subset_num_batches > 0)
-    out.epoch_batches = static_cast<std::size_t>(config.train_subset_num_batches);
+  if (data.train_subset_num_batches > 0)
+    out.epoch_batches = static_cast<std::size_t>(data.train_subset_num_batches);
   return out;
 }
 
-std::vector<std::string> describe_packing(run_examples const& examples,
-                                          train_config const& config) {
+std::vector<std::string> describe_packing(run_examples const& examples, data_config const& data,
+                                          evaluation_config const& evaluation) {
   std::vector<std::string> out;
   auto const add = [&](std::string const& name, loader_config const& loader,
                        std::shared_ptr<example_set const> const& set, std::int64_t rows) {
@@ -75,10 +75,10 @@ std::vector<std::string> describe_packing(run_examples const& examples,
                            static_cast<std::int64_t>(static_cast<double>(rows) * *ratio),
                            " examples for ", rows, " rows"));
   };
-  add("train_loader", config.train_loader, examples.train, config.global_train_batch_size);
+  add("train_loader", data.train_loader, examples.train, data.global_train_batch_size);
   for (std::size_t i = 0; i < examples.evaluation.size(); ++i)
-    add(eval_loader_name(config.eval_loaders[i]), config.eval_loaders[i], examples.evaluation[i],
-        config.evaluation.device_eval_batch_size);
+    add(eval_loader_name(data.eval_loaders[i]), data.eval_loaders[i], examples.evaluation[i],
+        evaluation.device_eval_batch_size);
   return out;
 }
 

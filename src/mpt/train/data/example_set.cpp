@@ -9,7 +9,6 @@
 #include <mpt/config/data/mirrors.hpp>
 #include <mpt/finetune/find_files.hpp>
 #include <mpt/finetune/preprocess.hpp>
-#include <mpt/train/data/remote_sets.hpp>
 #include <mpt/train/data/stream_folder.hpp>
 #include <mpt/vocabulary.hpp>
 
@@ -17,9 +16,10 @@ namespace mpt {
 namespace {
 
 /// Where a loader's examples are stored and how they are read. `key`: the loader's key, for
-/// messages.
-[[nodiscard]] finetune::finetuning_source finetuning_source_of(loader_config const& loader,
-                                                               std::string const& key) {
+/// messages. `cache`: the cache of its remote sets, or null.
+[[nodiscard]] finetune::finetuning_source finetuning_source_of(
+    loader_config const& loader, std::string const& key,
+    std::shared_ptr<data::shard_cache> const& cache) {
   namespace fs = std::filesystem;
   auto const& config = *loader.finetuning;
   finetune::finetuning_source out{.max_seq_len = static_cast<std::size_t>(loader.max_seq_len),
@@ -33,7 +33,7 @@ namespace {
     if (known.name == loader.token_encoding_type) out.ids.raw_type = known.type;
   for (auto const& stream : loader.streams) {
     out.folders.push_back(stream_folder(stream));
-    out.remotes.push_back(remote_set_of(loader, out.folders.back()));
+    out.remotes.push_back(remote_set_of(cache, out.folders.back()));
   }
   if (config.name.empty()) return out;
   std::error_code unreadable;  // then it is not there
@@ -65,9 +65,10 @@ namespace {
 
 [[nodiscard]] std::shared_ptr<example_set const> read_example_set(
     loader_config const& loader, std::string const& key, tokenizer const& tokens,
-    std::int64_t vocab_size, example_libraries const& libraries) {
+    std::int64_t vocab_size, example_libraries const& libraries,
+    std::shared_ptr<data::shard_cache> const& cache) {
   example_set out;
-  auto source = finetuning_source_of(loader, key);
+  auto source = finetuning_source_of(loader, key, cache);
   source.ids.vocab_size = vocab_size;
   source.parquet = libraries.parquet;
   source.templates = libraries.templates;
@@ -93,7 +94,7 @@ std::vector<std::uint32_t> example_set::lengths() const {
   return out;
 }
 
-std::vector<std::string> describe(run_examples const& examples, train_config const& config) {
+std::vector<std::string> describe(run_examples const& examples, data_config const& data) {
   std::vector<std::string> out;
   auto const add = [&](std::string const& name, std::shared_ptr<example_set const> const& set) {
     if (set == nullptr) return;
@@ -111,23 +112,27 @@ std::vector<std::string> describe(run_examples const& examples, train_config con
   };
   add("train_loader", examples.train);
   for (std::size_t i = 0; i < examples.evaluation.size(); ++i) {
-    add(eval_loader_name(config.eval_loaders[i]), examples.evaluation[i]);
+    add(eval_loader_name(data.eval_loaders[i]), examples.evaluation[i]);
   }
   return out;
 }
 
-run_examples read_run_examples(train_config const& config, example_libraries const& libraries) {
+run_examples read_run_examples(model_config const& model, data_config const& data,
+                               example_libraries const& libraries, remote_sets const& sets) {
   run_examples out;
   std::optional<tokenizer> tokens;
-  auto const read = [&](loader_config const& loader,
-                        std::string const& key) -> std::shared_ptr<example_set const> {
+  auto const read =
+      [&](loader_config const& loader, std::string const& key,
+          std::shared_ptr<data::shard_cache> const& cache) -> std::shared_ptr<example_set const> {
     if (!loader.finetuning) return nullptr;
-    if (!tokens) tokens = load_tokenizer(config.tokenizer.name);
-    return read_example_set(loader, key, *tokens, config.model.vocab_size, libraries);
+    if (!tokens) tokens = load_tokenizer(data.tokenizer.name);
+    return read_example_set(loader, key, *tokens, model.vocab_size, libraries, cache);
   };
-  out.train = read(config.train_loader, "train_loader");
-  for (auto const& loader : config.eval_loaders)
-    out.evaluation.push_back(read(loader, eval_loader_name(loader)));
+  out.train = read(data.train_loader, "train_loader", sets.train);
+  for (std::size_t i = 0; i < data.eval_loaders.size(); ++i) {
+    auto const& loader = data.eval_loaders[i];
+    out.evaluation.push_back(read(loader, eval_loader_name(loader), sets.evaluation_cache(i)));
+  }
   return out;
 }
 

@@ -59,8 +59,10 @@ void refuse_cache(std::filesystem::path const& folder) {
                    " come and go, and no whole set; give that address as remote, too");
 }
 
-void open_loader(loader_config& loader, data::shard_cache_options options,
-                 std::function<net::object_store()> const& store) {
+/// Opens the cache of a loader; null where no stream needs one.
+[[nodiscard]] std::shared_ptr<data::shard_cache> open_cache(
+    loader_config const& loader, data::shard_cache_options options,
+    std::function<net::object_store()> const& store) {
   std::vector<data::remote_set> sets;
   for (auto const& stream : loader.streams) {
     auto const folder = stream_folder(stream);
@@ -78,24 +80,27 @@ void open_loader(loader_config& loader, data::shard_cache_options options,
     }
     sets.push_back(remote_set_from(stream, store));
   }
-  if (sets.empty()) return;
+  if (sets.empty()) return nullptr;
   options.limit = loader.cache_limit;
-  loader.cache = std::make_shared<data::shard_cache>(std::move(sets), std::move(options));
+  return std::make_shared<data::shard_cache>(std::move(sets), std::move(options));
 }
 
 }  // namespace
 
-void open_remote_sets(train_config& config, data::shard_cache_options const& options,
-                      std::function<net::object_store()> const& store) {
-  open_loader(config.train_loader, options, store);
-  for (auto& loader : config.eval_loaders) open_loader(loader, options, store);
+remote_sets open_remote_sets(data_config const& data, data::shard_cache_options const& options,
+                             std::function<net::object_store()> const& store) {
+  remote_sets sets{.train = open_cache(data.train_loader, options, store)};
+  for (auto const& loader : data.eval_loaders)
+    sets.evaluation.push_back(open_cache(loader, options, store));
+  return sets;
 }
 
-data::cached_set remote_set_of(loader_config const& loader, std::filesystem::path const& folder) {
-  if (loader.cache == nullptr) return {};
-  auto const set = loader.cache->find(folder);
+data::cached_set remote_set_of(std::shared_ptr<data::shard_cache> const& cache,
+                               std::filesystem::path const& folder) {
+  if (cache == nullptr) return {};
+  auto const set = cache->find(folder);
   if (!set) return {};
-  return {loader.cache, *set};
+  return {cache, *set};
 }
 
 }  // namespace mpt

@@ -24,9 +24,9 @@ namespace {
 
 }  // namespace
 
-std::vector<std::string> tokenizer_notes(train_config const& config) {
+std::vector<std::string> tokenizer_notes(data_config const& data) {
   std::vector<std::string> out;
-  auto const& name = config.tokenizer.name;
+  auto const& name = data.tokenizer.name;
   std::error_code unreadable;  // then it is not there
   if (name.empty() || !std::filesystem::exists(name, unreadable)) return out;
   auto const add = [&](loader_config const& loader) {
@@ -34,8 +34,8 @@ std::vector<std::string> tokenizer_notes(train_config const& config) {
       if (auto note = data::other_tokenizer_note(stream_folder(stream), name); !note.empty())
         out.push_back(std::move(note));
   };
-  add(config.train_loader);
-  for (auto const& loader : config.eval_loaders) add(loader);
+  add(data.train_loader);
+  for (auto const& loader : data.eval_loaders) add(loader);
   if (auto const reason = missing_end(name); !reason.empty())
     out.push_back(parallel::concat("tokenizer.name ", name, " has no end-of-text token (", reason,
                                    "): texts that models exported with it write never end"));

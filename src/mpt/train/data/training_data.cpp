@@ -11,19 +11,20 @@
 
 namespace mpt {
 
-std::shared_ptr<data::token_dataset const> open_dataset(loader_config const& loader,
-                                                        stream_config const& stream,
-                                                        std::int64_t vocab_size) {
+std::shared_ptr<data::token_dataset const> open_dataset(
+    loader_config const& loader, stream_config const& stream, std::int64_t vocab_size,
+    std::shared_ptr<data::shard_cache> const& cache) {
   data::token_dataset_options options{
       .sequence_length = static_cast<std::uint64_t>(loader.max_seq_len), .vocab_size = vocab_size};
   for (auto const& known : data::detail::mds_types)
     if (known.name == loader.token_encoding_type) options.raw_type = known.type;
   auto folder = stream_folder(stream);
-  options.remote = remote_set_of(loader, folder);
+  options.remote = remote_set_of(cache, folder);
   return std::make_shared<data::token_dataset const>(std::move(folder), std::move(options));
 }
 
-data::token_streams open_streams(loader_config const& loader, std::int64_t vocab_size) {
+data::token_streams open_streams(loader_config const& loader, std::int64_t vocab_size,
+                                 std::shared_ptr<data::shard_cache> const& cache) {
   for (auto const& id : {loader.eos_token_id, loader.bos_token_id})
     parallel::require(!id || (*id >= 0 && *id < vocab_size), "the token ", id.value_or(0),
                       " that divides texts (eos_token_id or bos_token_id) is none of the model's ",
@@ -32,7 +33,7 @@ data::token_streams open_streams(loader_config const& loader, std::int64_t vocab
   std::vector<data::stream_weight> weights;
   std::vector<std::uint64_t> sizes;
   for (auto const& stream : loader.streams) {
-    sets.push_back(open_dataset(loader, stream, vocab_size));
+    sets.push_back(open_dataset(loader, stream, vocab_size, cache));
     weights.push_back(stream.weight);
     sizes.push_back(sets.back()->size());
   }
@@ -63,13 +64,15 @@ document_separator separator_of(loader_config const& loader) {
   return {};
 }
 
-training_batches::training_batches(train_config const& config, int rank, int ranks)
-    : streams_(open_streams(config.train_loader, config.model.vocab_size)),
-      order_(order_of(config.train_loader, streams_)),
-      global_batch_(config.global_train_batch_size),
-      share_(share_of(config, rank, ranks)),
-      separator_(separator_of(config.train_loader)),
-      predownload_(static_cast<std::uint64_t>(config.train_loader.predownload.value_or(0))) {
+training_batches::training_batches(model_config const& model, data_config const& data,
+                                   execution_config const& execution, int rank, int ranks,
+                                   std::shared_ptr<data::shard_cache> const& cache)
+    : streams_(open_streams(data.train_loader, model.vocab_size, cache)),
+      order_(order_of(data.train_loader, streams_)),
+      global_batch_(data.global_train_batch_size),
+      share_(share_of(data, execution, rank, ranks)),
+      separator_(separator_of(data.train_loader)),
+      predownload_(static_cast<std::uint64_t>(data.train_loader.predownload.value_or(0))) {
   index stored_samples = 0;
   for (std::size_t s = 0; s < streams_.count(); ++s)
     stored_samples += static_cast<index>(streams_.set(s).size());
@@ -78,14 +81,14 @@ training_batches::training_batches(train_config const& config, int rank, int ran
       " samples, fewer than one global batch of ", global_batch_,
       stored_samples >= global_batch_
           ? parallel::concat(", though there are ", stored_samples, "; raise train_loader.dataset.",
-                             config.train_loader.epoch_size
+                             data.train_loader.epoch_size
                                  ? "epoch_size"
                                  : "streams.NAME.choose (or proportion, repeat)",
                              " or lower global_train_batch_size")
           : "; prepare more data or lower global_train_batch_size");
   batches_per_epoch_ = samples() / global_batch_;
-  if (config.train_subset_num_batches > 0)
-    batches_per_epoch_ = std::min<index>(batches_per_epoch_, config.train_subset_num_batches);
+  if (data.train_subset_num_batches > 0)
+    batches_per_epoch_ = std::min<index>(batches_per_epoch_, data.train_subset_num_batches);
 }
 
 sequences training_batches::at(index batch) {

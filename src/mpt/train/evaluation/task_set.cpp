@@ -10,22 +10,23 @@
 
 namespace mpt {
 
-task_set read_task_set(train_config const& config) {
+task_set read_task_set(model_config const& model, data_config const& data,
+                       evaluation_config const& evaluation) {
   using parallel::require;
-  for (auto const& task : config.icl.tasks)
-    require(!config.model.learned_pos_emb || task.max_seq_len <= config.model.max_seq_len,
+  for (auto const& task : evaluation.icl.tasks)
+    require(!model.learned_pos_emb || task.max_seq_len <= model.max_seq_len,
             "icl_tasks: ", task.label, ": max_seq_len ", task.max_seq_len, " is longer than the ",
-            config.model.max_seq_len, " learned positions of the model; set icl_seq_len");
-  auto const& tokenizer_name = config.tokenizer.name;
+            model.max_seq_len, " learned positions of the model; set icl_seq_len");
+  auto const& tokenizer_name = data.tokenizer.name;
   std::error_code unreadable;  // then it is not there
   require(std::filesystem::exists(tokenizer_name, unreadable),
           "icl_tasks need the tokenizer, but "
           "tokenizer.name ",
           tokenizer_name, " is no folder or file here");
-  task_set out{icl::load_tasks(config.icl.tasks), tokenizer::load(tokenizer_name),
-               config.icl.gauntlet, config.icl.subset_batches};
-  require(out.tokenizer.size() <= config.model.vocab_size, "tokenizer.name ", tokenizer_name,
-          ": has ", out.tokenizer.size(), " tokens, the model only ", config.model.vocab_size);
+  task_set out{icl::load_tasks(evaluation.icl.tasks), tokenizer::load(tokenizer_name),
+               evaluation.icl.gauntlet, evaluation.icl.subset_batches};
+  require(out.tokenizer.size() <= model.vocab_size, "tokenizer.name ", tokenizer_name, ": has ",
+          out.tokenizer.size(), " tokens, the model only ", model.vocab_size);
   auto const affixes = read_text_affixes(out.tokenizer);
   for (auto const& task : out.tasks)
     for (auto const shots : task.config.shots)

@@ -7,14 +7,15 @@
 
 namespace mpt {
 
-run_row row_of(train_config const& config, run_summary const& s, double seconds, int nodes,
+run_row row_of(model_config const& model, data_config const& data,
+               evaluation_config const& evaluation, run_summary const& s, double seconds, int nodes,
                std::optional<double> checkpoint_bytes) {
-  auto const& interval = config.evaluation.eval_interval;
+  auto const& interval = evaluation.eval_interval;
   bool const evaluates =
-      interval.count > 0 && (!config.eval_loaders.empty() || !config.icl.tasks.empty());
-  auto const& family = config.model.family;
+      interval.count > 0 && (!data.eval_loaders.empty() || !evaluation.icl.tasks.empty());
+  auto const& family = model.family;
   run_row out{.model = (family == "mpt" ? "MPT" : family) + "-" +
-                       console::count(static_cast<double>(parameter_count(config.model))),
+                       console::count(static_cast<double>(parameter_count(model))),
               .batches = s.batches,
               .batches_here = s.batches_here,
               .evaluated_every = evaluates ? to_string(interval) : "never",

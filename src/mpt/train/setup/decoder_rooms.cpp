@@ -10,11 +10,12 @@ decoder_room room_of(std::vector<icl::task_config> const& tasks) {
   return room;
 }
 
-std::vector<decoder_room> decoder_rooms(train_config const& config) {
+std::vector<decoder_room> decoder_rooms(model_config const& model,
+                                        evaluation_config const& evaluation,
+                                        callbacks_config const& callbacks) {
   std::vector<decoder_room> out;
-  if (config.callbacks.generate)
-    out.push_back(room_of(*config.callbacks.generate, config.model.max_seq_len));
-  if (!config.icl.tasks.empty()) out.push_back(room_of(config.icl.tasks));
+  if (callbacks.generate) out.push_back(room_of(*callbacks.generate, model.max_seq_len));
+  if (!evaluation.icl.tasks.empty()) out.push_back(room_of(evaluation.icl.tasks));
   return out;
 }
 

@@ -4,11 +4,13 @@
 
 namespace mpt {
 
-std::vector<settings> memory_saving_settings(train_config const& config, int ranks, int max_ranks) {
+std::vector<settings> memory_saving_settings(data_config const& data,
+                                             execution_config const& execution, int ranks,
+                                             int max_ranks) {
   settings smaller;
-  if (config.device_train_microbatch_size.value_or(1) > 1)
-    smaller.emplace_back(is_canonical(config) ? "device_train_microbatch_size=1"
-                                              : "device_train_microbatch_size=auto");
+  if (data.device_train_microbatch_size.value_or(1) > 1)
+    smaller.emplace_back(is_canonical(execution) ? "device_train_microbatch_size=1"
+                                                 : "device_train_microbatch_size=auto");
   auto const extend = [&](settings const& additions) {
     settings out = smaller;
     out.insert(out.end(), additions.begin(), additions.end());
@@ -16,21 +18,21 @@ std::vector<settings> memory_saving_settings(train_config const& config, int ran
   };
   auto const zero_stage = [](int level) { return fmt::format("zero_stage={}", level); };
   std::string const recompute = "fsdp_config.activation_checkpointing=true";
-  bool const can_shard = ranks > config.parallelism.ranks_of_model();
+  bool const can_shard = ranks > execution.parallelism.ranks_of_model();
 
   std::vector<settings> out;
   if (!smaller.empty()) out.push_back(smaller);
-  for (int level = config.zero_stage + 1; can_shard && level <= 3; ++level)
+  for (int level = execution.zero_stage + 1; can_shard && level <= 3; ++level)
     out.push_back(extend({zero_stage(level)}));
-  if (!recomputes(config)) {
-    out.push_back(extend({zero_stage(config.zero_stage), recompute}));
-    if (can_shard && config.zero_stage < 3) out.push_back(extend({zero_stage(3), recompute}));
+  if (!recomputes(execution)) {
+    out.push_back(extend({zero_stage(execution.zero_stage), recompute}));
+    if (can_shard && execution.zero_stage < 3) out.push_back(extend({zero_stage(3), recompute}));
   }
   for (int count = 2 * ranks; count <= max_ranks; count *= 2) {
     settings wider{fmt::format("ranks={}", count)};
-    if (config.zero_stage < 3) wider.push_back(zero_stage(3));
+    if (execution.zero_stage < 3) wider.push_back(zero_stage(3));
     out.push_back(extend(wider));
-    if (recomputes(config)) continue;
+    if (recomputes(execution)) continue;
     wider.push_back(recompute);
     out.push_back(extend(wider));
   }

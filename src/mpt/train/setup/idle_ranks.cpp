@@ -10,14 +10,14 @@
 
 namespace mpt {
 
-double idle_share_of_data_ranks(train_config const& config, run_plan const& plan) {
+double idle_share_of_data_ranks(data_config const& data, run_plan const& plan) {
   auto const positions = data_ranks(plan.layout) * plan.split.device_batch;
-  return 1 - static_cast<double>(config.global_train_batch_size) / static_cast<double>(positions);
+  return 1 - static_cast<double>(data.global_train_batch_size) / static_cast<double>(positions);
 }
 
-double idle_share_of_pipeline(train_config const& config, run_plan const& plan) {
+double idle_share_of_pipeline(parallelism_config const& parallelism, run_plan const& plan) {
   namespace pipeline = parallel::pipeline;
-  auto const& p = config.parallelism;
+  auto const& p = parallelism;
   constexpr std::int64_t large_count = 4096;  // microbatches; with more, no bubble matters
   if (p.pipeline == 1 || plan.split.accumulation > large_count) return 0;
   auto const wanted = static_cast<int>(plan.split.accumulation);
@@ -33,17 +33,19 @@ double idle_share_of_pipeline(train_config const& config, run_plan const& plan) 
   return 1 - busy / (static_cast<double>(time.makespan) * schedule.ranks);
 }
 
-std::vector<std::string> notes_on_idle_ranks(train_config const& config, run_plan const& plan) {
+std::vector<std::string> notes_on_idle_ranks(data_config const& data,
+                                             execution_config const& execution,
+                                             run_plan const& plan) {
   std::vector<std::string> out;
-  std::int64_t const batch = config.global_train_batch_size;
+  std::int64_t const batch = data.global_train_batch_size;
   std::int64_t const data_rank_count = data_ranks(plan.layout);
   std::int64_t const model_ranks = plan.layout.ranks() / data_rank_count;
   std::int64_t const largest_share = plan.split.device_batch;
-  if (double const idle = idle_share_of_data_ranks(config, plan); idle >= 0.02) {
+  if (double const idle = idle_share_of_data_ranks(data, plan); idle >= 0.02) {
     std::int64_t fewer_ranks = data_rank_count - 1;  // data ranks with equally many sequences
     std::string idle_ranks;
     std::string batches = fmt::format("{}", data_rank_count * largest_share);
-    if (is_canonical(config)) {
+    if (is_canonical(execution)) {
       fewer_ranks = (batch + largest_share - 1) / largest_share;
       auto const empty_ranks = data_rank_count - fewer_ranks;
       idle_ranks =
@@ -66,12 +68,12 @@ std::vector<std::string> notes_on_idle_ranks(train_config const& config, run_pla
             ? fmt::format(", or start {} ranks", fewer_ranks * model_ranks)
             : std::string()));
   }
-  if (double const idle = idle_share_of_pipeline(config, plan); idle >= 0.2)
+  if (double const idle = idle_share_of_pipeline(execution.parallelism, plan); idle >= 0.2)
     out.push_back(fmt::format(
         "pipeline {} with {} microbatch{} a step: {:.0f} % of the pipeline ranks' time is spent "
         "waiting; set a smaller device_train_microbatch_size or parallelism.pipeline, or a larger "
         "global_train_batch_size",
-        config.parallelism.pipeline, plan.split.accumulation,
+        execution.parallelism.pipeline, plan.split.accumulation,
         plan.split.accumulation == 1 ? "" : "es", 100 * idle));
   return out;
 }

@@ -14,51 +14,52 @@ namespace mpt {
 namespace {
 
 /// The different sequence lengths of the training and evaluation loaders.
-[[nodiscard]] std::vector<std::int64_t> sequence_lengths(train_config const& config) {
-  std::vector<std::int64_t> out{config.train_loader.max_seq_len};
-  for (auto const& loader : config.eval_loaders)
+[[nodiscard]] std::vector<std::int64_t> sequence_lengths(data_config const& data) {
+  std::vector<std::int64_t> out{data.train_loader.max_seq_len};
+  for (auto const& loader : data.eval_loaders)
     if (std::ranges::find(out, loader.max_seq_len) == out.end()) out.push_back(loader.max_seq_len);
   return out;
 }
 
 /// The rules that a tensor degree breaks.
-[[nodiscard]] std::vector<std::string> rules_broken_by_tensor(train_config const& config,
+[[nodiscard]] std::vector<std::string> rules_broken_by_tensor(model_config const& model,
+                                                              data_config const& data,
+                                                              parallelism_config const& p,
                                                               int degree) {
   std::vector<std::string> out;
   if (degree == 1) return out;
-  auto const& m = config.model;
   auto const require_enough = [&](std::string_view setting, std::int64_t count) {
     if (count < degree)
       out.push_back(parallel::concat(setting, ' ', count, " must be at least ", degree));
   };
-  require_enough("n_heads", m.n_heads);
-  if (auto const keys = kv_heads(m); keys < degree && degree % keys != 0)
+  require_enough("n_heads", model.n_heads);
+  if (auto const keys = kv_heads(model); keys < degree && degree % keys != 0)
     out.push_back(
         parallel::concat("kv_n_heads ", keys, " must be at least ", degree, ", or divide it"));
-  require_enough("the hidden width of the feed-forward layer", ffn_hidden(m));
-  require_enough("vocab_size", m.vocab_size);
-  if (config.parallelism.sequence_parallel)
-    for (auto const length : sequence_lengths(config))
-      if (auto const rank_length = length / config.parallelism.context; rank_length % degree != 0)
+  require_enough("the hidden width of the feed-forward layer", ffn_hidden(model));
+  require_enough("vocab_size", model.vocab_size);
+  if (p.sequence_parallel)
+    for (auto const length : sequence_lengths(data))
+      if (auto const rank_length = length / p.context; rank_length % degree != 0)
         out.push_back(parallel::concat("with sequence_parallel, the sequence length ",
-                                       config.parallelism.context == 1 ? "" : "of a context rank, ",
-                                       rank_length, " must be divisible by ", degree));
+                                       p.context == 1 ? "" : "of a context rank, ", rank_length,
+                                       " must be divisible by ", degree));
   return out;
 }
 
-[[nodiscard]] std::vector<std::string> rules_broken_by_context(train_config const& config,
+[[nodiscard]] std::vector<std::string> rules_broken_by_context(model_config const& model,
+                                                               data_config const& data,
+                                                               parallelism_config const& p,
                                                                int degree) {
   std::vector<std::string> out;
   if (degree == 1) return out;
-  auto const& p = config.parallelism;
-  for (auto const length : sequence_lengths(config))
+  for (auto const length : sequence_lengths(data))
     if (length % (2 * std::int64_t{degree}) != 0)
       out.push_back(
           parallel::concat("sequences of ", length, " must divide into 2 x ", degree, " chunks"));
   bool const exchanges = p.context_method == parallel::context_parallel::method::ulysses;
-  if (exchanges && rules_broken_by_tensor(config, p.tensor).empty()) {
-    parallel::ops::head_layout const heads{.heads = config.model.n_heads,
-                                           .kv_heads = kv_heads(config.model)};
+  if (exchanges && rules_broken_by_tensor(model, data, p, p.tensor).empty()) {
+    parallel::ops::head_layout const heads{.heads = model.n_heads, .kv_heads = kv_heads(model)};
     using parallel::tensor::axis_position;
     auto const largest = axis_position{0, p.tensor}.part_of(heads);
     auto const smallest = axis_position{p.tensor - 1, p.tensor}.part_of(heads);
@@ -92,15 +93,16 @@ namespace {
 }
 
 /// Refuses stages that separate a block from the block whose keys it attends to.
-void check_shared_keys(std::vector<std::string>& problems, train_config const& config,
+void check_shared_keys(std::vector<std::string>& problems, model_config const& model,
+                       parallelism_config const& parallelism,
                        std::vector<parallel::pipeline::stage_blocks> const& stages) {
-  auto const& p = config.parallelism;
-  auto const possible_begins = possible_stage_begins(config.model);
+  auto const& p = parallelism;
+  auto const possible_begins = possible_stage_begins(model);
   std::vector<std::string> stage_begins;
   for (auto const& stage : stages) stage_begins.push_back(std::to_string(stage.begin));
   for (auto const& stage : stages)
     for (int i = stage.begin; i < stage.end; ++i)
-      if (auto const source = key_source(config.model, i); source < stage.begin) {
+      if (auto const source = key_source(model, i); source < stage.begin) {
         problems.push_back(parallel::concat(
             "pipeline ", p.pipeline, ": block ", i, " attends to the keys of block ", source,
             " (reuse_kv_layer_idx), so that one stage must hold both, but stages begin at blocks ",
@@ -115,10 +117,11 @@ void check_shared_keys(std::vector<std::string>& problems, train_config const& c
       }
 }
 
-void check_pipeline(std::vector<std::string>& problems, train_config const& config) {
-  auto const& p = config.parallelism;
+void check_pipeline(std::vector<std::string>& problems, model_config const& model,
+                    parallelism_config const& parallelism) {
+  auto const& p = parallelism;
   if (p.pipeline == 1) return;
-  auto const blocks = static_cast<int>(config.model.n_layers);
+  auto const blocks = static_cast<int>(model.n_layers);
   if (blocks < p.stages()) {
     problems.push_back(
         parallel::concat("pipeline ", p.pipeline, ": ", p.schedule, " has ", p.stages(),
@@ -129,7 +132,7 @@ void check_pipeline(std::vector<std::string>& problems, train_config const& conf
   try {
     auto const schedule = parallel::pipeline::make_schedule(p.schedule, p.pipeline, 2 * p.pipeline,
                                                             p.stages_per_rank);
-    check_shared_keys(problems, config,
+    check_shared_keys(problems, model, parallelism,
                       parallel::pipeline::assign_blocks(schedule, blocks, p.blocks_by_stage));
   } catch (parallel::error const& problem) {
     problems.push_back(parallel::concat("pipeline ", p.pipeline, ": blocks_by_stage: ",
@@ -141,17 +144,17 @@ void check_pipeline(std::vector<std::string>& problems, train_config const& conf
 /// of the model's ranks.
 [[nodiscard]] training_layout add_data_ranks(std::vector<std::string>& problems,
                                              training_layout const& model_layout,
-                                             train_config const& config, int ranks) {
-  auto const& p = config.parallelism;
+                                             execution_config const& execution, int ranks) {
+  auto const& p = execution.parallelism;
   int const data = ranks / model_layout.ranks();
-  if (config.zero_stage == 0 && p.shard.value_or(1) > 1) {
+  if (execution.zero_stage == 0 && p.shard.value_or(1) > 1) {
     problems.push_back(parallel::concat("shard ", *p.shard,
                                         ": without ZeRO nothing is sharded; set zero_stage to 1, 2 "
                                         "or 3, or use replicate"));
     return model_layout.with_degree<axis::replicate>(data);
   }
   int shard = 1;
-  if (config.zero_stage > 0)
+  if (execution.zero_stage > 0)
     shard = p.shard ? *p.shard : std::max(1, data / p.replicate.value_or(1));
   int const replicate = p.replicate ? *p.replicate : std::max(1, data / shard);
   if (std::int64_t{shard} * replicate != data)
@@ -168,10 +171,11 @@ void check_pipeline(std::vector<std::string>& problems, train_config const& conf
 }
 
 /// Adds a problem for each setting that the canonical order of reductions does not support.
-void check_canonical_order(std::vector<std::string>& problems, train_config const& config,
+void check_canonical_order(std::vector<std::string>& problems, data_config const& data,
+                           optimizer_config const& optimizer, execution_config const& execution,
                            training_layout const& layout) {
-  if (!is_canonical(config)) return;
-  for (auto& problem : parallel::train::broken_by_canonical_order(layout, config.clip.kind))
+  if (!is_canonical(execution)) return;
+  for (auto& problem : parallel::train::broken_by_canonical_order(layout, optimizer.clip.kind))
     problems.push_back(std::move(problem));
   int const shard = layout.degree<axis::shard>();
   int const replicate = layout.degree<axis::replicate>();
@@ -184,7 +188,7 @@ void check_canonical_order(std::vector<std::string>& problems, train_config cons
         "shard to ",
         fits, ", or replicate to 1"));
   }
-  if (!config.device_train_microbatch_size)
+  if (!data.device_train_microbatch_size)
     problems.emplace_back(
         "device_train_microbatch_size auto: the canonical order of reductions sums microbatches "
         "whose size must not depend on the memory that is there; give it a number");
@@ -192,28 +196,29 @@ void check_canonical_order(std::vector<std::string>& problems, train_config cons
 
 }  // namespace
 
-parallel::zero::optimizer_memory optimizer_memory_of(train_config const& config) {
-  return config.offload_optimizer ? parallel::zero::optimizer_memory::host
-                                  : parallel::zero::optimizer_memory::device;
+parallel::zero::optimizer_memory optimizer_memory_of(execution_config const& execution) {
+  return execution.offload_optimizer ? parallel::zero::optimizer_memory::host
+                                     : parallel::zero::optimizer_memory::device;
 }
 
-parallel::zero::level level_of(train_config const& config) {
-  return static_cast<parallel::zero::level>(config.zero_stage);
+parallel::zero::level level_of(execution_config const& execution) {
+  return static_cast<parallel::zero::level>(execution.zero_stage);
 }
 
-parallel::train::stepper_options stepper_options_of(train_config const& config) {
-  return {.level = level_of(config),
-          .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
-          .reshard_after_forward = config.reshard_after_forward.value_or(true),
-          .reduce_every_microbatch = config.reduce_every_microbatch.value_or(true),
+parallel::train::stepper_options stepper_options_of(optimizer_config const& optimizer,
+                                                    execution_config const& execution,
+                                                    run_config const& run) {
+  return {.level = level_of(execution),
+          .bucket_bytes = static_cast<std::size_t>(execution.bucket_bytes),
+          .reshard_after_forward = execution.reshard_after_forward.value_or(true),
+          .reduce_every_microbatch = execution.reduce_every_microbatch.value_or(true),
           .gather_before_use = true,
-          .clip = config.clip,
-          .keep_finite =
-              config.on_not_finite != bad_batch_policy::stop || config.spike_check.has_value(),
-          .order = config.reduction_order,
-          .reduce_dtype = config.reduce_dtype,
-          .optimizer_memory = optimizer_memory_of(config),
-          .pipeline = config.parallelism.pipeline_options()};
+          .clip = optimizer.clip,
+          .keep_finite = run.on_not_finite != bad_batch_policy::stop || run.spike_check.has_value(),
+          .order = execution.reduction_order,
+          .reduce_dtype = execution.reduce_dtype,
+          .optimizer_memory = optimizer_memory_of(execution),
+          .pipeline = execution.parallelism.pipeline_options()};
 }
 
 int data_ranks(training_layout const& layout) {
@@ -229,13 +234,17 @@ void shard_within(parallelism_config& p, int ranks, int node_ranks) {
 }
 
 training_layout run_layout(train_config const& config, int ranks) {
-  auto const& p = config.parallelism;
+  auto const& p = config.execution.parallelism;
   auto layout = p.layout_of_model();
   int const model_layout = layout.ranks();
   std::vector<std::string> problems;
-  detail::check_degree(problems, config, "tensor", p.tensor, rules_broken_by_tensor);
-  detail::check_degree(problems, config, "context", p.context, rules_broken_by_context);
-  check_pipeline(problems, config);
+  detail::check_degree(problems, "tensor", p.tensor, [&](int degree) {
+    return rules_broken_by_tensor(config.model, config.data, p, degree);
+  });
+  detail::check_degree(problems, "context", p.context, [&](int degree) {
+    return rules_broken_by_context(config.model, config.data, p, degree);
+  });
+  check_pipeline(problems, config.model, config.execution.parallelism);
   if (ranks % model_layout != 0) {
     int const lower_multiple = ranks / model_layout * model_layout;
     problems.push_back(parallel::concat(
@@ -243,17 +252,17 @@ training_layout run_layout(train_config const& config, int ranks) {
         lower_multiple > 0 ? parallel::concat(lower_multiple, " or ") : std::string(),
         std::int64_t{lower_multiple} + model_layout));
   } else {
-    layout = add_data_ranks(problems, layout, config, ranks);
+    layout = add_data_ranks(problems, layout, config.execution, ranks);
     try {
-      static_cast<void>(split_batch(config, ranks / model_layout));
+      static_cast<void>(split_batch(config.data, config.execution, ranks / model_layout));
     } catch (parallel::error const& problem) {
       problems.emplace_back(problem.what());
     }
   }
-  check_canonical_order(problems, config, layout);
+  check_canonical_order(problems, config.data, config.optimizer, config.execution, layout);
   for (auto const& [is_used, key] :
        {std::pair{config.callbacks.generate.has_value(), "callbacks.generate_callback"},
-        std::pair{!config.icl.tasks.empty(), "icl_tasks"}})
+        std::pair{!config.evaluation.icl.tasks.empty(), "icl_tasks"}})
     if (is_used && (p.context > 1 || (p.sequence_parallel && p.tensor > 1)))
       problems.push_back(parallel::concat(
           key,

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json json_of_model(train_config const& config) {
-  auto const& m = config.model;
+ordered_json json_of_model(model_config const& model) {
+  auto const& m = model;
   ordered_json out{{"family", m.family},
                    {"parameters", parameter_count(m)},
                    {"layers", m.n_layers},
@@ -30,10 +30,11 @@ ordered_json json_of_model(train_config const& config) {
   return out;
 }
 
-ordered_json json_of_layout(train_config const& config, run_plan const& plan, int ranks) {
+ordered_json json_of_layout(model_config const& model, execution_config const& execution,
+                            run_plan const& plan, int ranks) {
   auto const& layout = plan.layout;
-  auto const& p = config.parallelism;
-  ordered_json out{{"text", describe_layout(config, layout)},
+  auto const& p = execution.parallelism;
+  ordered_json out{{"text", describe_layout(execution, layout)},
                    {"ranks", ranks},
                    {"data_ranks", data_ranks(layout)},
                    {"pipeline", layout.degree<axis::pipeline>()},
@@ -41,13 +42,13 @@ ordered_json json_of_layout(train_config const& config, run_plan const& plan, in
                    {"shard", layout.degree<axis::shard>()},
                    {"context", layout.degree<axis::context>()},
                    {"tensor", layout.degree<axis::tensor>()},
-                   {"zero_stage", config.zero_stage},
+                   {"zero_stage", execution.zero_stage},
                    {"reshard_after_forward", plan.reshard_after_forward},
                    {"reduce_every_microbatch", plan.reduce_every_microbatch}};
   if (p.pipeline > 1)
     out["schedule"] = {{"name", p.schedule},
-                       {"text", describe_stages(config)},
-                       {"idle_share", idle_share_of_pipeline(config, plan)}};
+                       {"text", describe_stages(model, execution.parallelism)},
+                       {"idle_share", idle_share_of_pipeline(execution.parallelism, plan)}};
   return out;
 }
 
@@ -62,7 +63,7 @@ ordered_json json_of_recomputation(run_plan const& plan) {
           {"operations_without", plan.without_recomputation.operations}};
 }
 
-ordered_json json_of_memory(train_config const& config, run_plan const& plan) {
+ordered_json json_of_memory(checkpoint_config const& checkpoint, run_plan const& plan) {
   auto by_stage = ordered_json::array();
   for (auto const& stage : plan.by_stage)
     by_stage.push_back({{"total_bytes", stage.total()}, {"bytes", json_of(stage)}});
@@ -72,10 +73,10 @@ ordered_json json_of_memory(train_config const& config, run_plan const& plan) {
                    {"by_pipeline_rank", std::move(by_stage)}};
   out["available_bytes"] = plan.available > 0 ? ordered_json(plan.available) : ordered_json();
   out["fits"] = plan.available > 0 ? ordered_json(fits(plan)) : ordered_json();
-  if (!config.checkpoint.save_folder.empty()) {
+  if (!checkpoint.save_folder.empty()) {
     std::size_t largest = 0;
     for (auto const& stage : plan.by_stage)
-      largest = std::max(largest, bytes_to_save(config, stage));
+      largest = std::max(largest, bytes_to_save(checkpoint, stage));
     out["checkpoint_bytes"] = largest;
     out["saves_in_background"] = plan.saves_in_background;
   }
@@ -97,31 +98,31 @@ ordered_json json_of(train::memory_plan const& memory) {
 
 ordered_json json_of_plan(train_config const& config, run_plan const& plan, int ranks,
                           std::int64_t batches) {
-  index const length = config.train_loader.max_seq_len;
-  auto const tokens = config.global_train_batch_size * length;
-  return {
-      {"run_name", config.run_name},
-      {"model", json_of_model(config)},
-      {"precision", config.precision == precision_kind::fp32 ? "fp32" : "bf16"},
-      {"reduce_dtype", config.reduce_dtype == parallel::zero::reduce_dtype::bf16 ? "bf16" : "fp32"},
-      {"optimizer", config.optimizer.name},
-      {"layout", json_of_layout(config, plan, ranks)},
-      {"batch",
-       {{"sequences", config.global_train_batch_size},
-        {"tokens_of_sequence", length},
-        {"tokens", tokens},
-        {"sequences_of_rank", plan.split.device_batch},
-        {"microbatches", plan.split.accumulation},
-        {"microbatch", plan.split.microbatch},
-        {"microbatch_is_automatic", plan.is_microbatch_automatic},
-        {"idle_share_of_data_ranks", idle_share_of_data_ranks(config, plan)}}},
-      {"recomputation", json_of_recomputation(plan)},
-      {"steps", batches},
-      {"tokens", batches * tokens},
-      {"flops_per_token", flops_per_token(config.model, length)},
-      {"causal_flops_per_token", causal_flops_per_token(config.model, length)},
-      {"memory", json_of_memory(config, plan)},
-      {"notes", notes_on_idle_ranks(config, plan)}};
+  index const length = config.data.train_loader.max_seq_len;
+  auto const tokens = config.data.global_train_batch_size * length;
+  return {{"run_name", config.run.name},
+          {"model", json_of_model(config.model)},
+          {"precision", config.execution.precision == precision_kind::fp32 ? "fp32" : "bf16"},
+          {"reduce_dtype",
+           config.execution.reduce_dtype == parallel::zero::reduce_dtype::bf16 ? "bf16" : "fp32"},
+          {"optimizer", config.optimizer.name},
+          {"layout", json_of_layout(config.model, config.execution, plan, ranks)},
+          {"batch",
+           {{"sequences", config.data.global_train_batch_size},
+            {"tokens_of_sequence", length},
+            {"tokens", tokens},
+            {"sequences_of_rank", plan.split.device_batch},
+            {"microbatches", plan.split.accumulation},
+            {"microbatch", plan.split.microbatch},
+            {"microbatch_is_automatic", plan.is_microbatch_automatic},
+            {"idle_share_of_data_ranks", idle_share_of_data_ranks(config.data, plan)}}},
+          {"recomputation", json_of_recomputation(plan)},
+          {"steps", batches},
+          {"tokens", batches * tokens},
+          {"flops_per_token", flops_per_token(config.model, length)},
+          {"causal_flops_per_token", causal_flops_per_token(config.model, length)},
+          {"memory", json_of_memory(config.checkpoint, plan)},
+          {"notes", notes_on_idle_ranks(config.data, config.execution, plan)}};
 }
 
 ordered_json json_of_step(std::vector<train::step_plan> const& plans) {

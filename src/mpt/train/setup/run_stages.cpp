@@ -4,9 +4,10 @@
 
 namespace mpt {
 
-train::stages_of_rank stages_of(train_config const& config, int rank) {
-  return {config.parallelism.pipeline_options(), rank, config.parallelism.pipeline,
-          static_cast<std::size_t>(config.model.n_layers)};
+train::stages_of_rank stages_of(model_config const& model, parallelism_config const& parallelism,
+                                int rank) {
+  return {parallelism.pipeline_options(), rank, parallelism.pipeline,
+          static_cast<std::size_t>(model.n_layers)};
 }
 
 }  // namespace mpt

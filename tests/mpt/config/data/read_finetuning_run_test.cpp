@@ -60,43 +60,43 @@ TEST_CASE("finetuning run: LLM Foundry's recipes are read with local mirrors of 
 
   auto const dolly = load("mpt-7b_dolly_sft.yaml", {"mirrors.mosaicml/mpt-7b=" + folder,
                                                     "mirrors.mosaicml/dolly_hhrlhf=/d"});
-  CHECK(dolly.pretrained == folder);
-  CHECK(dolly.tokenizer.name == folder);
+  CHECK(dolly.checkpoint.pretrained == folder);
+  CHECK(dolly.data.tokenizer.name == folder);
   CHECK(dolly.model.n_layers == 2);
-  CHECK(dolly.train_loader.finetuning->name == "/d");
-  CHECK(dolly.train_loader.finetuning->split == "train");
-  CHECK(dolly.train_loader.shuffle);
-  REQUIRE(dolly.eval_loaders.size() == 1);
-  CHECK(dolly.eval_loaders[0].finetuning->split == "test");
+  CHECK(dolly.data.train_loader.finetuning->name == "/d");
+  CHECK(dolly.data.train_loader.finetuning->split == "train");
+  CHECK(dolly.data.train_loader.shuffle);
+  REQUIRE(dolly.data.eval_loaders.size() == 1);
+  CHECK(dolly.data.eval_loaders[0].finetuning->split == "test");
   CHECK(dolly.evaluation.eval_first);
-  CHECK(dolly.max_duration == mpt::time_value{2, mpt::time_unit::epoch});
+  CHECK(dolly.run.max_duration == mpt::time_value{2, mpt::time_unit::epoch});
   CHECK(!dolly.model.attn.attn_uses_sequence_id);
-  CHECK(dolly.report.notes.size() == 1);  // about mixed_precision: PURE
+  CHECK(dolly.output.report.notes.size() == 1);  // about mixed_precision: PURE
 
   auto const instruct =
       load("mpt-30b-instruct.yaml",
            {"model.pretrained_model_name_or_path=" + folder, "mirrors.mosaicml/instruct-v3=/d"});
   CHECK(instruct.model.max_seq_len == 8192);
-  CHECK(instruct.train_loader.finetuning->packing == mpt::packing_config{9, {}});
+  CHECK(instruct.data.train_loader.finetuning->packing == mpt::packing_config{9, {}});
   CHECK(!instruct.model.attn.attn_uses_sequence_id);  // mpt-30b-instruct.yaml sets it to false
-  REQUIRE(!instruct.report.notes.empty());
-  CHECK(instruct.report.notes.back().starts_with(
+  REQUIRE(!instruct.output.report.notes.empty());
+  CHECK(instruct.output.report.notes.back().starts_with(
       "model.attn_config.attn_uses_sequence_id is false: examples packed into one row attend to"));
 
   auto const dolly_7b =
       load("7b_dolly_sft.yaml", {"load_path=/c", "train_loader.dataset.hf_name=/d"});
   CHECK(dolly_7b.checkpoint.load_path == "/c");
   CHECK(dolly_7b.checkpoint.load_weights_only);
-  CHECK(dolly_7b.eval_loaders.empty());
+  CHECK(dolly_7b.data.eval_loaders.empty());
 
   auto const local =
       load("1b_local_data_sft.yaml",
            {"load_path=/c", "train_loader.dataset.hf_kwargs.data_dir=/d",
             "train_loader.dataset.preprocessing_fn=", "eval_loader.dataset.hf_kwargs.data_dir=/d",
             "eval_loader.dataset.preprocessing_fn="});
-  CHECK(local.train_loader.finetuning->name == "json");
-  CHECK(local.train_loader.finetuning->data_dir == "/d");
-  CHECK(local.eval_loaders.at(0).finetuning->split == "validation");
+  CHECK(local.data.train_loader.finetuning->name == "json");
+  CHECK(local.data.train_loader.finetuning->data_dir == "/d");
+  CHECK(local.data.eval_loaders.at(0).finetuning->split == "validation");
 
   CHECK(test::message_of(
             [&] { static_cast<void>(load("gpt2-arc-easy-cpu-streaming-dataset.yaml", {})); }) ==
@@ -112,11 +112,11 @@ TEST_CASE(
   CHECK(!read().model.attn.attn_uses_sequence_id);
   auto const packed = read({"train_loader.dataset.packing_ratio=3"});
   CHECK(packed.model.attn.attn_uses_sequence_id);
-  CHECK(packed.report.notes.empty());
+  CHECK(packed.output.report.notes.empty());
   auto const without_sequence_id = read(
       {"train_loader.dataset.packing_ratio=auto", "model.attn_config.attn_uses_sequence_id=false"});
   CHECK(!without_sequence_id.model.attn.attn_uses_sequence_id);
-  CHECK(without_sequence_id.report.notes.size() == 1);
+  CHECK(without_sequence_id.output.report.notes.size() == 1);
   CHECK(read({"model.attn_config.attn_uses_sequence_id=true"}).model.attn.attn_uses_sequence_id);
 }
 
@@ -152,24 +152,24 @@ TEST_CASE("finetuning run: adaptive clipping is refused for new adapters, which 
       "algorithms.gradient_clipping.clipping_type: 'adaptive' compares a gradient with its "
       "parameter, and new adapters (model.peft_config) begin at zero, so nothing would be trained; "
       "choose norm"));
-  CHECK(read({adaptive}).clip.threshold == 0.01);
+  CHECK(read({adaptive}).optimizer.clip.threshold == 0.01);
   auto const folder = (test::golden_folder() / "lora" / "stable").string();
   CHECK(read({"model.pretrained_lora_id_or_path=" + folder, "load_path=base", adaptive})
-            .clip.threshold == 0.01);
+            .optimizer.clip.threshold == 0.01);
 }
 
 TEST_CASE("finetuning run: adapters come from peft_config or from a PEFT folder") {
   auto const created = read({"model.peft_config={r: 4, target_modules: [up_proj]}"});
   CHECK(created.model.lora == mpt::lora_config{.rank = 4, .targets = {"up_proj"}});
-  CHECK(created.adapter.empty());
+  CHECK(created.checkpoint.adapter.empty());
   CHECK(!read().model.lora);
   CHECK(!read({"model.peft_config={}"}).model.lora);
   auto const folder = (test::golden_folder() / "lora" / "stable").string();
   auto const loaded = read({"model.pretrained_lora_id_or_path=" + folder, "load_path=base"});
-  CHECK(loaded.adapter == folder);
+  CHECK(loaded.checkpoint.adapter == folder);
   CHECK(loaded.model.lora.value().rank == 3);
   CHECK(read({"model.pretrained_lora_id_or_path=a/b", "mirrors.a/b=" + folder, "load_path=base"})
-            .adapter == folder);
+            .checkpoint.adapter == folder);
   auto const refused = [](overrides const& changes) {
     return test::message_of([&] { static_cast<void>(read(changes)); });
   };

@@ -120,21 +120,23 @@ TEST_CASE("recomputation target: takes effect with fsdp_config.activation_checkp
             model + "}\nfsdp_config: {" + fsdp + "}\n",
         "f.yaml"));
   };
-  CHECK(!read_run("", "").recompute.has_value());
-  CHECK(!read_run("", "activation_checkpointing: auto").recompute.has_value());
+  CHECK(!read_run("", "").execution.recompute.has_value());
+  CHECK(!read_run("", "activation_checkpointing: auto").execution.recompute.has_value());
   auto const target_alone = read_run(", activation_checkpointing_target: mptmlp", "");
-  CHECK(!target_alone.recompute.has_value());
-  CHECK(target_alone.report.notes ==
+  CHECK(!target_alone.execution.recompute.has_value());
+  CHECK(target_alone.output.report.notes ==
         std::vector<std::string>{"model.activation_checkpointing_target: has no effect "
                                  "without fsdp_config.activation_checkpointing: true"});
-  CHECK(read_run("", "").report.notes.empty());
-  CHECK(read_run("", "activation_checkpointing: false").recompute == mpt::block_recomputation());
-  CHECK(read_run("", "activation_checkpointing: true").recompute == mpt::recompute_all(2));
+  CHECK(read_run("", "").output.report.notes.empty());
+  CHECK(read_run("", "activation_checkpointing: false").execution.recompute ==
+        mpt::block_recomputation());
+  CHECK(read_run("", "activation_checkpointing: true").execution.recompute ==
+        mpt::recompute_all(2));
   CHECK(read_run(", activation_checkpointing_target: {mptmlp: last-1}",
                  "activation_checkpointing: true")
-            .recompute == mpt::block_recomputation{{}, {.feed_forward = true}});
+            .execution.recompute == mpt::block_recomputation{{}, {.feed_forward = true}});
   CHECK(read_run(", activation_checkpointing_target: mptmlp", "activation_checkpointing: true")
-            .report.notes.empty());
+            .output.report.notes.empty());
 }
 
 }  // namespace read_recompute_test

@@ -141,11 +141,12 @@ TEST_CASE("docs/training.md: every YAML example is valid and no key of it is ign
             .tensorboard == "runs/tensorboard");
   auto const saves = mpt::parse_yaml(found[3], "training.md");
   mpt::config_reader saves_reader(saves, "", report);
-  auto const checkpoint = mpt::detail::read_checkpoint(saves_reader, "first");
+  mpt::checkpoint_config checkpoint;
+  mpt::detail::read_checkpoint(saves_reader, "first", checkpoint);
   CHECK(checkpoint.local_save_folder == "/local/scratch/first");
   CHECK(mpt::to_string(checkpoint.local_save_interval) == "50ba");
   CHECK(mpt::to_string(checkpoint.save_interval) == "1000ba");
-  mpt::train_config run;
+  mpt::run_config run;
   auto const spikes = mpt::parse_yaml(found[4], "training.md");
   mpt::config_reader spikes_reader(spikes, "", report);
   mpt::detail::read_spike_check(spikes_reader, run);

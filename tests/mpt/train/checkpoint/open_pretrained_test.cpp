@@ -44,7 +44,7 @@ void write(fs::path const& folder, mpt::model_config const& config) {
 fs::path begin_and_save(train_config config, grid const& layout, fs::path const& source,
                         fs::path const& root) {
   config.checkpoint.load_path = source;
-  auto const found = mpt::checkpoint_to_load(config);
+  auto const found = mpt::checkpoint_to_load(config.checkpoint);
   REQUIRE(found.has_value());
   CHECK(found->weights_only);
   return load_and_save<float>(std::move(config), layout, *found, root);

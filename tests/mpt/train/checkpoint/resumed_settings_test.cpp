@@ -4,9 +4,13 @@
 
 namespace {
 
+nlohmann::json settings_of(mpt::train_config const& config) {
+  return mpt::changeable_settings(config.model, config.optimizer, config.execution);
+}
+
 TEST_CASE("resumed run: equal settings need no note") {
   mpt::train_config const config;
-  auto const settings = mpt::changeable_settings(config);
+  auto const settings = settings_of(config);
   CHECK_FALSE(mpt::describe_changed_settings(settings, settings).has_value());
 }
 
@@ -16,9 +20,8 @@ TEST_CASE("resumed run: every changed setting is named with both values") {
   auto changed = saved;
   changed.optimizer.lr = 0.001;
   changed.model.resid_pdrop = 0.25;
-  changed.scheduler.t_warmup = {5, mpt::time_unit::batch};
-  auto const note = mpt::describe_changed_settings(mpt::changeable_settings(saved),
-                                                   mpt::changeable_settings(changed));
+  changed.optimizer.scheduler.t_warmup = {5, mpt::time_unit::batch};
+  auto const note = mpt::describe_changed_settings(settings_of(saved), settings_of(changed));
   REQUIRE(note.has_value());
   CHECK(*note ==
         "note: this run goes on with settings that its checkpoint was not trained with: "
@@ -28,7 +31,7 @@ TEST_CASE("resumed run: every changed setting is named with both values") {
 
 TEST_CASE("resumed run: settings that the checkpoint lacks are not reported as changed") {
   mpt::train_config const config;
-  auto const settings = mpt::changeable_settings(config);
+  auto const settings = settings_of(config);
   CHECK_FALSE(mpt::describe_changed_settings(nlohmann::json(), settings).has_value());
   auto partial_settings = settings;
   partial_settings.erase("optimizer.lr");

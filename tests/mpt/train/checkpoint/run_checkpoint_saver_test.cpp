@@ -40,9 +40,10 @@ void with_steppers(train_config const& config, int ranks, F const& f) {
     parallel::host::stream exchanges;
     mpt::run_mesh mesh(config, any, device);
     mpt::model<float> net(config.model, mesh.groups_of_model());
-    parallel::train::stepper step(net, device, mesh.ranks(), groups_of(config, net),
-                                  {.level = mpt::level_of(config)});
-    step.initialise(config.seed);
+    parallel::train::stepper step(net, device, mesh.ranks(),
+                                  groups_of(config.optimizer, config.callbacks, net),
+                                  {.level = mpt::level_of(config.execution)});
+    step.initialise(config.run.seed);
     f(step, any, exchanges);
   });
 }
@@ -86,7 +87,7 @@ bool wait_for(IsDone const& is_done, std::chrono::milliseconds at_most = std::ch
 TEST_CASE("saver: a save holds the state at its start and appears when every rank has written") {
   run_files const files;
   auto config = files.config(8);
-  config.zero_stage = 1;
+  config.execution.zero_stage = 1;
   auto const config_for = [&](std::string const& name) {
     auto out = config;
     out.checkpoint.save_folder = files.folder / name;
@@ -207,9 +208,9 @@ TEST_CASE("saver: save_overwrite replaces an earlier run's checkpoints at the fi
 TEST_CASE(
     "resumed run: other streams or separators are refused where the checkpoint records them") {
   auto config = run_files().config(8);
-  config.train_loader.streams.resize(2);
-  config.train_loader.streams[0].weight.proportion = 0.9;
-  config.train_loader.eos_token_id = 1;
+  config.data.train_loader.streams.resize(2);
+  config.data.train_loader.streams[0].weight.proportion = 0.9;
+  config.data.train_loader.eos_token_id = 1;
   config.model.attn.attn_uses_sequence_id = true;
   auto const saved_order = mpt::detail::data_order_of(config, {20});
   auto const refusal = [&](nlohmann::json const& saved) {
@@ -222,12 +223,12 @@ TEST_CASE(
   for (char const* const key : {"shares_of_streams", "eos_token_id", "bos_token_id"})
     old_format.erase(key);
   CHECK(refusal(old_format) == "");
-  config.train_loader.eos_token_id = 2;
+  config.data.train_loader.eos_token_id = 2;
   CHECK(test::contains(refusal(saved_order), "was trained with eos_token_id = 1, this run has 2"));
-  config.train_loader.eos_token_id = 1;
-  config.train_loader.streams[0].weight.proportion = 0.1;
+  config.data.train_loader.eos_token_id = 1;
+  config.data.train_loader.streams[0].weight.proportion = 0.1;
   CHECK(test::contains(refusal(saved_order), "was trained with shares_of_streams = "));
-  config.train_loader.streams.pop_back();
+  config.data.train_loader.streams.pop_back();
   auto const other_data = mpt::detail::data_order_of(config, {20, "those of before"});
   CHECK(test::contains(
       test::message_of([&] {
@@ -330,7 +331,7 @@ TEST_CASE("bytes_to_save: the plan is at least the saved bytes, and exceeds them
     for (auto const& [rank, bytes] : by_file) largest = std::max(largest, bytes);
     std::size_t planned = 0;
     for (auto const& stage : plan.by_stage)
-      planned = std::max(planned, bytes_to_save(config, stage));
+      planned = std::max(planned, bytes_to_save(config.checkpoint, stage));
     CHECK(largest <= planned);
     CHECK(10 * largest >= 8 * planned);
   }
@@ -341,10 +342,10 @@ TEST_CASE_TEMPLATE("saver: background and blocking saves of a run leave the same
   run_files const files;
   auto config = files.config(5);
   config.checkpoint.save_interval = {1, time_unit::batch};
-  config.eval_loaders = {files.held_out()};
+  config.data.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {2, time_unit::batch};
   for (int const stage : {0, 3}) {
-    config.zero_stage = stage;
+    config.execution.zero_stage = stage;
     auto const root = [&](std::string const& name) {
       config.checkpoint.save_folder = files.folder / (name + std::to_string(stage));
       return fs::path(config.checkpoint.save_folder);
@@ -376,11 +377,11 @@ struct long_run {
       (void)pc::save(step, comm, exchanges, start.checkpoint.save_folder, state);
     });
     config = files.config(2 * save_interval);
-    config.scheduler.t_max = config.max_duration;
+    config.optimizer.scheduler.t_max = config.run.max_duration;
     config.checkpoint.load_path = files.folder / "start";
     config.checkpoint.save_folder = files.folder / "run";
     config.checkpoint.save_interval = {save_interval, time_unit::batch};
-    config.logging.metrics_file = files.folder / "metrics.jsonl";
+    config.output.metrics_file = files.folder / "metrics.jsonl";
   }
   [[nodiscard]] std::size_t batches() const { return lines_of(files.folder / "metrics.jsonl"); }
   [[nodiscard]] bool saved() const { return fs::exists(files.folder / "run" / "latest"); }
@@ -446,7 +447,7 @@ TEST_CASE("saver: a full disk ends the run, which can be resumed from the checkp
     config.checkpoint.autoresume = true;
     auto const first = train<float>(config, ranks).checkpoint;
     auto const whole = tensors_of(first);
-    config.max_duration.count = 5;
+    config.run.max_duration.count = 5;
     {
       test::file_size_limit const limit(65'700);
       CHECK(contains(test::message_of([&] { (void)train<float>(config, ranks); }),
@@ -464,7 +465,7 @@ TEST_CASE("saver: a run that ends by a loss that is not finite completes the sav
   run_files const files;
   auto diverging = files.config(20);
   diverging.optimizer.lr = 1e30;
-  diverging.clip = {};
+  diverging.optimizer.clip = {};
   diverging.checkpoint.save_folder = files.folder / "run";
   diverging.checkpoint.save_interval = {1, time_unit::batch};
   auto const message = test::message_of([&] {

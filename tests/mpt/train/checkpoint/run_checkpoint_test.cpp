@@ -29,7 +29,7 @@ void check_pairs(std::vector<grid> const& layouts,
   }
   // The loss of batch 6 is compared between the saving layout and another one.
   auto longer = config;
-  longer.max_duration.count = 6;
+  longer.run.max_duration.count = 6;
   for (std::size_t source = 0; source < layouts.size(); ++source) {
     std::size_t const target = (source + 1) % layouts.size();
     CAPTURE(source);

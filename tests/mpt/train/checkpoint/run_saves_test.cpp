@@ -22,7 +22,7 @@ std::vector<std::string> const two_nodes{"a", "a", "b", "b"};
 /// A run that saves into save_folder every four batches and onto two nodes' disks every batch.
 train_config locally_saving_config(run_files const& files, std::string const& name) {
   auto config = files.config(8);
-  config.zero_stage = 1;
+  config.execution.zero_stage = 1;
   config.checkpoint.save_folder = files.folder / name;
   config.checkpoint.local_save_folder = files.folder / (name + "-{node_rank}");
   config.checkpoint.save_interval = {4, time_unit::batch};
@@ -71,14 +71,14 @@ TEST_CASE(
   auto const expected = tensors_of(train<float>(undisturbed, 4).checkpoint);
   for (std::string const lost : {"-0", "-1", "none"}) {
     auto config = locally_saving_config(files, "lost" + lost);
-    config.logging.metrics_file = files.folder / ("metrics" + lost);
+    config.output.metrics_file = files.folder / ("metrics" + lost);
     fail_at_shared_save(config);
     CHECK_FALSE(pc::latest(config.checkpoint.save_folder).folder);
     fs::remove_all(config.checkpoint.save_folder + lost);
-    fs::remove(config.logging.metrics_file);
+    fs::remove(config.output.metrics_file);
     auto const got = train<float>(config, 4, {.nodes = two_nodes});
     CHECK(got.batches == 8);
-    CHECK(records(config.logging.metrics_file).front().at("time/batch") == 4);
+    CHECK(records(config.output.metrics_file).front().at("time/batch") == 4);
     CHECK(tensors_of(got.checkpoint) == expected);
   }
 }
@@ -91,15 +91,15 @@ TEST_CASE("local saves: fewer ranks on fewer nodes resume from them in the canon
   };
   run_files const files;
   auto undisturbed = locally_saving_config(files, "undisturbed");
-  undisturbed.reduction_order = parallel::zero::reduction_order::canonical_tree;
+  undisturbed.execution.reduction_order = parallel::zero::reduction_order::canonical_tree;
   undisturbed.checkpoint.local_save_folder.clear();
   auto const expected = content_of(trained(undisturbed, 4).checkpoint);
   auto config = locally_saving_config(files, "run");
-  config.reduction_order = undisturbed.reduction_order;
+  config.execution.reduction_order = undisturbed.execution.reduction_order;
   fail_at_shared_save(config, 2);  // the first save into save_folder succeeds
   CHECK(pc::latest(config.checkpoint.save_folder).folder->filename() == "ep1-ba4");
   fs::remove_all(config.checkpoint.save_folder + "-1");
-  config.zero_stage = 3;
+  config.execution.zero_stage = 3;
   auto const got = trained(config, 3);  // one node of three ranks
   CHECK(fs::exists(config.checkpoint.save_folder + "/ep2-ba7"));
   CHECK(content_of(got.checkpoint) == expected);

@@ -27,12 +27,16 @@ mpt::train_config config_of(std::filesystem::path const& train,
                             std::filesystem::path const& evaluation) {
   mpt::train_config c;
   c.model.vocab_size = 30;
-  c.train_loader.streams = {{.local = train}};
-  c.train_loader.max_seq_len = 4;
-  c.eval_loaders.push_back(c.train_loader);
-  c.eval_loaders.back().label = "val";
-  c.eval_loaders.back().streams = {{.local = evaluation}};
+  c.data.train_loader.streams = {{.local = train}};
+  c.data.train_loader.max_seq_len = 4;
+  c.data.eval_loaders.push_back(c.data.train_loader);
+  c.data.eval_loaders.back().label = "val";
+  c.data.eval_loaders.back().streams = {{.local = evaluation}};
   return c;
+}
+
+std::vector<std::string> fingerprint_of(mpt::train_config const& config) {
+  return mpt::data_fingerprint(config.model, config.data, {});
 }
 
 /// The checksums of fingerprint lines, without the folders' names.
@@ -46,8 +50,8 @@ TEST_CASE("data fingerprint: each set has a line, which is equal for equal data 
   test::write_token_set(folder / "a", rows(20));
   test::write_token_set(folder / "b", rows(20));
   test::write_token_set(folder / "val", rows(7));
-  auto const lines = mpt::data_fingerprint(config_of(folder / "a", folder / "val"), {});
-  auto const copy_lines = mpt::data_fingerprint(config_of(folder / "b", folder / "val"), {});
+  auto const lines = fingerprint_of(config_of(folder / "a", folder / "val"));
+  auto const copy_lines = fingerprint_of(config_of(folder / "b", folder / "val"));
   REQUIRE(lines.size() == 2);
   CHECK(lines[0].starts_with("the data of train_loader, "));
   CHECK(lines[1].starts_with("the data of eval_loader val, "));
@@ -60,7 +64,7 @@ TEST_CASE("data fingerprint: another sample, one more sample or another order ch
   auto checksum = [&, count = 0](std::vector<ids> const& samples) mutable {
     auto const set_folder = folder / std::to_string(count++);
     test::write_token_set(set_folder, samples);
-    return sums(mpt::data_fingerprint(config_of(set_folder, set_folder), {})).front();
+    return sums(fingerprint_of(config_of(set_folder, set_folder))).front();
   };
   auto const expected = checksum(rows(20));
   CHECK(checksum(rows(20)) == expected);
@@ -80,8 +84,8 @@ TEST_CASE("data fingerprint: the compression of a set does not matter") {
   test::write_token_set(folder / "plain", rows(20));
   test::write_token_set(folder / "packed", rows(20), "zstd");
   auto const plain = folder / "plain", packed = folder / "packed";
-  CHECK(sums(mpt::data_fingerprint(config_of(plain, plain), {})) ==
-        sums(mpt::data_fingerprint(config_of(packed, packed), {})));
+  CHECK(sums(fingerprint_of(config_of(plain, plain))) ==
+        sums(fingerprint_of(config_of(packed, packed))));
 }
 
 TEST_CASE("data fingerprint: examples are compared by all their ids and labels") {
@@ -90,7 +94,7 @@ TEST_CASE("data fingerprint: examples are compared by all their ids and labels")
     set.examples = {std::move(first), {{4, 5}, {5, -100}}};
     mpt::run_examples examples;
     examples.train = std::make_shared<mpt::example_set const>(set);
-    return mpt::data_fingerprint({}, examples);
+    return mpt::data_fingerprint({}, {}, examples);
   };
   auto const expected = lines_with({{1, 2, 3}, {2, 3, -100}});
   REQUIRE(expected.size() == 1);

@@ -33,10 +33,10 @@ std::shared_ptr<mpt::example_set const> make_examples(int count) {
 
 mpt::train_config config(std::optional<mpt::packing_config> packing = {}) {
   mpt::train_config c;
-  c.train_loader.finetuning = mpt::finetuning_config{.packing = packing};
-  c.train_loader.max_seq_len = 12;
-  c.train_loader.shuffle = true;
-  c.global_train_batch_size = 4;
+  c.data.train_loader.finetuning = mpt::finetuning_config{.packing = packing};
+  c.data.train_loader.max_seq_len = 12;
+  c.data.train_loader.shuffle = true;
+  c.data.global_train_batch_size = 4;
   return c;
 }
 
@@ -59,9 +59,14 @@ std::map<std::pair<int, int>, int> count_labels(mpt::example_set const& set) {
   return out;
 }
 
+mpt::example_batches batches_of(mpt::train_config const& config,
+                                std::shared_ptr<mpt::example_set const> set, int rank, int ranks) {
+  return {config.data, config.execution, std::move(set), rank, ranks};
+}
+
 TEST_CASE("example batches: an epoch has every example once, and epochs differ in their order") {
   auto const set = make_examples(20);
-  mpt::example_batches data(config(), set, 0, 1);
+  auto data = batches_of(config(), set, 0, 1);
   CHECK(data.batches_per_epoch() == 5);
   CHECK(data.samples() == 20);
   std::vector<mpt::sequences> first, second;
@@ -77,10 +82,11 @@ TEST_CASE("example batches: an epoch has every example once, and epochs differ i
 TEST_CASE("example batches: trimmed rows on every rank are as long as the global batch needs") {
   auto const set = make_examples(20);
   auto c = config();
-  c.train_loader.max_seq_len = 40;
-  mpt::example_batches whole(c, set, 0, 1);
-  c.train_loader.finetuning->trimming = mpt::finetune::row_trimming::to_multiple;
-  mpt::example_batches first(c, set, 0, 2), second(c, set, 1, 2);
+  c.data.train_loader.max_seq_len = 40;
+  auto whole = batches_of(c, set, 0, 1);
+  c.data.train_loader.finetuning->trimming = mpt::finetune::row_trimming::to_multiple;
+  auto first = batches_of(c, set, 0, 2);
+  auto second = batches_of(c, set, 1, 2);
   auto const lengths = set->lengths();
   for (index b = 0; b < 5; ++b) {
     CAPTURE(b);
@@ -112,7 +118,7 @@ TEST_CASE("example batches: several ranks together have the rows of one rank, fr
         std::optional(mpt::packing_config{1.6, 2})}) {
     CAPTURE(packing.has_value());
     auto const c = config(packing);
-    mpt::example_batches single_rank(c, set, 0, 1);
+    auto single_rank = batches_of(c, set, 0, 1);
     for (index batch = 0; batch < 20; ++batch) {
       auto const whole = single_rank.at(batch);
       auto const tokens = single_rank.tokens();
@@ -120,7 +126,7 @@ TEST_CASE("example batches: several ranks together have the rows of one rank, fr
       auto const all_rows = whole.view({0, 4});
       for (int ranks : {2, 3, 4})
         for (int rank = 0; rank < ranks; ++rank) {
-          mpt::example_batches data(c, set, rank, ranks);  // begins at this batch
+          auto data = batches_of(c, set, rank, ranks);  // begins at this batch
           auto const part = data.at(batch);
           CHECK(data.tokens() == tokens);
           auto const share = data.share();
@@ -139,7 +145,7 @@ TEST_CASE("example batches: several ranks together have the rows of one rank, fr
 
 TEST_CASE("example batches: a packed epoch has fewer batches, whose rows hold several examples") {
   auto const set = make_examples(60);
-  mpt::example_batches data(config(mpt::packing_config{2.0, {}}), set, 0, 1);
+  auto data = batches_of(config(mpt::packing_config{2.0, {}}), set, 0, 1);
   CHECK(data.batches_per_epoch() == 7);  // of 8 examples
   auto const batch = data.at(0);
   CHECK(data.tokens() > 4 * 5);
@@ -151,40 +157,40 @@ TEST_CASE("example batches: a packed epoch has fewer batches, whose rows hold se
 TEST_CASE("example batches: an automatic packing ratio leaves no example over") {
   auto const set = make_examples(600);  // of 5 ids on average
   auto c = config(mpt::packing_config{});
-  c.train_loader.max_seq_len = 400;
-  mpt::example_batches data(c, set, 0, 1);
+  c.data.train_loader.max_seq_len = 400;
+  auto data = batches_of(c, set, 0, 1);
   auto const ratio = 600.0 / static_cast<double>(data.batches_per_epoch() * 4);
   CHECK(ratio == doctest::Approx(4).epsilon(0.05));  // the largest ratio that is tried
-  c.train_loader.max_seq_len = 12;                   // too short to try any
-  CHECK(mpt::example_batches(c, set, 0, 1).batches_per_epoch() == 150);
+  c.data.train_loader.max_seq_len = 12;              // too short to try any
+  CHECK(batches_of(c, set, 0, 1).batches_per_epoch() == 150);
 }
 
 TEST_CASE("example batches: the ratio of `packing_ratio: auto` is reported for every such loader") {
   mpt::run_examples examples{.train = make_examples(600),
                              .evaluation = {make_examples(100), make_examples(50)}};
   auto c = config(mpt::packing_config{});
-  c.train_loader.max_seq_len = 400;
-  CHECK(mpt::detail::automatic_packing_ratio(c.train_loader, examples.train.get(), 4) == 4.0);
-  auto loader = c.train_loader;
+  c.data.train_loader.max_seq_len = 400;
+  CHECK(mpt::detail::automatic_packing_ratio(c.data.train_loader, examples.train.get(), 4) == 4.0);
+  auto loader = c.data.train_loader;
   loader.label = "a";
-  c.eval_loaders = {loader, loader};
-  c.eval_loaders[1].finetuning->packing->ratio = 3;  // set by the user
+  c.data.eval_loaders = {loader, loader};
+  c.data.eval_loaders[1].finetuning->packing->ratio = 3;  // set by the user
   c.evaluation.device_eval_batch_size = 2;
-  auto const lines = mpt::describe_packing(examples, c);
+  auto const lines = mpt::describe_packing(examples, c.data, c.evaluation);
   REQUIRE(lines.size() == 2);
   CHECK(lines[0] == "train_loader: packing_ratio auto is 4, 16 examples for 4 rows");
   CHECK(lines[1].find("packing_ratio auto is ") != std::string::npos);
-  c.train_loader.finetuning->packing = std::nullopt;
-  CHECK(!mpt::detail::automatic_packing_ratio(c.train_loader, examples.train.get(), 4));
-  CHECK(!mpt::detail::automatic_packing_ratio(c.eval_loaders[1], examples.train.get(), 4));
-  CHECK(!mpt::detail::automatic_packing_ratio(c.eval_loaders[0], nullptr, 4));
+  c.data.train_loader.finetuning->packing = std::nullopt;
+  CHECK(!mpt::detail::automatic_packing_ratio(c.data.train_loader, examples.train.get(), 4));
+  CHECK(!mpt::detail::automatic_packing_ratio(c.data.eval_loaders[1], examples.train.get(), 4));
+  CHECK(!mpt::detail::automatic_packing_ratio(c.data.eval_loaders[0], nullptr, 4));
 }
 
 TEST_CASE("example batches: an epoch can be shortened, and too few examples are refused") {
   auto c = config();
-  c.train_subset_num_batches = 3;
-  CHECK(mpt::example_batches(c, make_examples(20), 0, 1).batches_per_epoch() == 3);
-  CHECK_THROWS_WITH_AS(mpt::example_batches(config(), make_examples(3), 0, 1),
+  c.data.train_subset_num_batches = 3;
+  CHECK(batches_of(c, make_examples(20), 0, 1).batches_per_epoch() == 3);
+  CHECK_THROWS_WITH_AS(batches_of(config(), make_examples(3), 0, 1),
                        "an epoch has 3 examples, fewer than one batch of 4 (4 rows); give more "
                        "data or lower the batch size",
                        parallel::error);
@@ -192,7 +198,7 @@ TEST_CASE("example batches: an epoch can be shortened, and too few examples are 
 
 TEST_CASE("example evaluation: every example is evaluated once, with any packing and any ranks") {
   auto const set = make_examples(23);
-  mpt::loader_config loader = config().train_loader;
+  mpt::loader_config loader = config().data.train_loader;
   for (std::optional<double> ratio : {std::optional<double>(), std::optional(2.5)}) {
     if (ratio) loader.finetuning->packing = mpt::packing_config{ratio, {}};
     for (int ranks : {1, 2, 3}) {

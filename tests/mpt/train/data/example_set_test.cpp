@@ -24,9 +24,9 @@ struct example_files {
   }
   [[nodiscard]] mpt::train_config config(std::string const& name) const {
     mpt::train_config c;
-    c.tokenizer.name = (folder / "tokenizer").string();
-    c.train_loader.finetuning = mpt::finetuning_config{.name = name, .set = name};
-    c.train_loader.max_seq_len = 16;
+    c.data.tokenizer.name = (folder / "tokenizer").string();
+    c.data.train_loader.finetuning = mpt::finetuning_config{.name = name, .set = name};
+    c.data.train_loader.max_seq_len = 16;
     return c;
   }
   [[nodiscard]] std::string path(char const* name) const { return (folder / name).string(); }
@@ -37,10 +37,10 @@ struct example_files {
 TEST_CASE("example set: splits of a folder are the examples of training and evaluation") {
   example_files const files;
   auto c = files.config(files.path("set"));
-  c.train_loader.finetuning->split = "train";
-  c.eval_loaders = {c.train_loader, mpt::loader_config{}};
-  c.eval_loaders[0].finetuning->split = "test";
-  auto const examples = mpt::read_run_examples(c);
+  c.data.train_loader.finetuning->split = "train";
+  c.data.eval_loaders = {c.data.train_loader, mpt::loader_config{}};
+  c.data.eval_loaders[0].finetuning->split = "test";
+  auto const examples = mpt::read_run_examples(c.model, c.data);
   REQUIRE(examples.train);
   CHECK(examples.train->examples.size() == 1);
   CHECK(examples.train->examples[0].ids == std::vector<std::int32_t>{272, 284, 88, 259, 289, 0});
@@ -48,7 +48,7 @@ TEST_CASE("example set: splits of a folder are the examples of training and eval
   REQUIRE(examples.evaluation.size() == 2);
   CHECK(examples.evaluation[0]->examples.size() == 1);
   CHECK(examples.evaluation[1] == nullptr);  // text
-  CHECK(describe(examples, c) ==
+  CHECK(describe(examples, c.data) ==
         std::vector<std::string>{"train_loader: 1 examples of " + files.path("set/train.jsonl") +
                                      ", 1 rows left out (nothing in them is trained on)",
                                  "eval_loader: 1 examples of " + files.path("set/test.jsonl")});
@@ -57,8 +57,8 @@ TEST_CASE("example set: splits of a folder are the examples of training and eval
 TEST_CASE("example set: columns of other names are mapped") {
   example_files const files;
   auto c = files.config(files.path("columns.jsonl"));
-  c.train_loader.finetuning->columns = mpt::prompt_columns{"q", "a"};
-  CHECK(mpt::read_run_examples(c).train->examples.size() == 1);
+  c.data.train_loader.finetuning->columns = mpt::prompt_columns{"q", "a"};
+  CHECK(mpt::read_run_examples(c.model, c.data).train->examples.size() == 1);
 }
 
 TEST_CASE("example set: a Parquet file is read by the caller's reader") {
@@ -68,12 +68,12 @@ TEST_CASE("example set: a Parquet file is read by the caller's reader") {
   auto const one_row = [](std::filesystem::path const&, mpt::finetune::row_consumer const& use) {
     use({{"prompt", "The fox"}, {"response", " the dog"}}, "row 1");
   };
-  CHECK(mpt::read_run_examples(c, {.parquet = one_row, .templates = {}}).train->examples.size() ==
-        1);
+  CHECK(mpt::read_run_examples(c.model, c.data, {.parquet = one_row, .templates = {}})
+            .train->examples.size() == 1);
 }
 
 TEST_CASE("example set: a run on text has no examples") {
-  auto const examples = mpt::read_run_examples({});
+  auto const examples = mpt::read_run_examples({}, {});
   CHECK(examples.train == nullptr);
   CHECK(examples.evaluation.empty());
 }
@@ -81,7 +81,7 @@ TEST_CASE("example set: a run on text has no examples") {
 TEST_CASE("example set: missing files, columns and token ids are refused with one clear message") {
   example_files const files;
   auto const problem = [](mpt::train_config const& c) {
-    return test::message_of([&] { static_cast<void>(mpt::read_run_examples(c)); });
+    return test::message_of([&] { static_cast<void>(mpt::read_run_examples(c.model, c.data)); });
   };
   CHECK(problem(files.config("mosaicml/dolly_hhrlhf")) ==
         "train_loader.dataset.hf_name: 'mosaicml/dolly_hhrlhf' is no folder or file on this "
@@ -91,7 +91,7 @@ TEST_CASE("example set: missing files, columns and token ids are refused with on
   auto c = files.config(files.path("columns.jsonl"));
   CHECK(problem(c).find("\"q\"") !=
         std::string::npos);  // the message names the columns of the file
-  c.tokenizer.name = "EleutherAI/gpt-neox-20b";
+  c.data.tokenizer.name = "EleutherAI/gpt-neox-20b";
   CHECK(problem(c).starts_with("tokenizer.name: 'EleutherAI/gpt-neox-20b' is no folder on this"));
   std::filesystem::create_directory(files.path("mds"));
   std::ofstream(files.path("mds/index.json")) << "{}";
@@ -99,7 +99,7 @@ TEST_CASE("example set: missing files, columns and token ids are refused with on
             .ends_with(
                 "is an MDS set (it has an index.json); name it by train_loader.dataset.local"));
   c = files.config(files.path("columns.jsonl"));
-  c.train_loader.finetuning->columns = mpt::prompt_columns{"q", "a"};
+  c.data.train_loader.finetuning->columns = mpt::prompt_columns{"q", "a"};
   c.model.vocab_size = 100;
   CHECK(problem(c) ==
         "the tokenizer gives id 289, but model.vocab_size is 100; use the tokenizer that the model "

@@ -34,10 +34,10 @@ train_config config(run_files const& files, double batches) {
   c.model.resid_pdrop = 0;
   c.model.attn.alibi = true;
   c.model.learned_pos_emb = false;
-  c.train_loader.streams.clear();
-  c.train_loader.finetuning = mpt::finetuning_config{};
-  c.train_loader.shuffle = false;
-  c.eval_loaders = {c.train_loader};
+  c.data.train_loader.streams.clear();
+  c.data.train_loader.finetuning = mpt::finetuning_config{};
+  c.data.train_loader.shuffle = false;
+  c.data.eval_loaders = {c.data.train_loader};
   return c;
 }
 
@@ -90,16 +90,16 @@ TEST_CASE("run data: packed and padded rows of the same examples give the same l
   run_files const files;
   auto const examples = make_examples(24);
   auto padded = config(files, 4);
-  padded.global_train_batch_size = 6;
+  padded.data.global_train_batch_size = 6;
   padded.model.attn.attn_uses_sequence_id = true;
   padded.evaluation.eval_first = true;
-  padded.logging.metrics_file = files.folder / "padded.jsonl";
+  padded.output.metrics_file = files.folder / "padded.jsonl";
   CHECK(run(padded, examples, 1).tokens == 4 * 24);
   auto packed = padded;
-  packed.global_train_batch_size = 3;  // rows of two examples
-  packed.train_loader.finetuning->packing = mpt::packing_config{2.0, {}};
-  packed.eval_loaders[0].finetuning->packing = packed.train_loader.finetuning->packing;
-  packed.logging.metrics_file = files.folder / "packed.jsonl";
+  packed.data.global_train_batch_size = 3;  // rows of two examples
+  packed.data.train_loader.finetuning->packing = mpt::packing_config{2.0, {}};
+  packed.data.eval_loaders[0].finetuning->packing = packed.data.train_loader.finetuning->packing;
+  packed.output.metrics_file = files.folder / "packed.jsonl";
   CHECK(run(packed, examples, 1).tokens == 4 * 24);
   auto const one = records(files.folder / "padded.jsonl");
   auto const other = records(files.folder / "packed.jsonl");
@@ -118,7 +118,7 @@ TEST_CASE("run data: packed and padded rows of the same examples give the same l
   CHECK(one[1].at("throughput/padding_share").get<double>() == doctest::Approx(0.5));
   CHECK(other[1].at("throughput/padding_share").get<double>() == doctest::Approx(0));
   packed.model.attn.attn_uses_sequence_id = false;  // one example sees the other
-  packed.logging.metrics_file = files.folder / "seen.jsonl";
+  packed.output.metrics_file = files.folder / "seen.jsonl";
   run(packed, examples, 1);
   CHECK(records(files.folder / "seen.jsonl")[1].at("loss/train/total").get<double>() !=
         doctest::Approx(one[1].at("loss/train/total").get<double>()).epsilon(1e-4));
@@ -128,22 +128,22 @@ TEST_CASE("run data: trimmed padding changes no loss in any layout") {
   run_files const files;
   auto const examples = make_examples(24);
   auto padded = config(files, 4);
-  padded.global_train_batch_size = 6;
-  padded.train_loader.max_seq_len = 24;
-  padded.eval_loaders.clear();
-  padded.logging.metrics_file = files.folder / "padded.jsonl";
+  padded.data.global_train_batch_size = 6;
+  padded.data.train_loader.max_seq_len = 24;
+  padded.data.eval_loaders.clear();
+  padded.output.metrics_file = files.folder / "padded.jsonl";
   run(padded, examples, 1);
   auto const one = records(files.folder / "padded.jsonl");
   CHECK(one[1].at("throughput/padding_share").get<double>() == doctest::Approx(1 - 4 / 24.0));
   auto trimmed = padded;
-  trimmed.train_loader.finetuning->trimming = mpt::finetune::row_trimming::to_multiple;
+  trimmed.data.train_loader.finetuning->trimming = mpt::finetune::row_trimming::to_multiple;
   auto context = trimmed;
-  context.parallelism.context = 2;
+  context.execution.parallelism.context = 2;
   auto tensor = trimmed;
-  tensor.parallelism.tensor = 2;
-  tensor.parallelism.sequence_parallel = true;
+  tensor.execution.parallelism.tensor = 2;
+  tensor.execution.parallelism.sequence_parallel = true;
   for (auto* const c : {&trimmed, &context, &tensor}) {
-    c->logging.metrics_file = files.folder / "trimmed.jsonl";
+    c->output.metrics_file = files.folder / "trimmed.jsonl";
     auto const ranks = c == &trimmed ? 1 : 2;
     run(*c, examples, ranks);
     auto const other = records(files.folder / "trimmed.jsonl");
@@ -167,7 +167,7 @@ TEST_CASE("run data: the checkpoint with the least evaluation loss is kept and l
   c.evaluation.eval_interval = c.checkpoint.save_interval = {2, time_unit::batch};
   c.checkpoint.save_folder = files.folder / "saved";
   c.checkpoint.save_num_checkpoints_to_keep = 1;
-  c.logging.metrics_file = files.folder / "metrics.jsonl";
+  c.output.metrics_file = files.folder / "metrics.jsonl";
   run(c, make_examples(24), 2);
   double least_loss = 1e9;
   std::int64_t batch = 0;
@@ -191,9 +191,9 @@ TEST_CASE("run data: packed examples give the same loss in every layout") {
   auto const examples = make_examples(40);
   auto c = divisible_config(files, 3);
   c.model.resid_pdrop = 0;
-  c.train_loader = config(files, 3).train_loader;
-  c.train_loader.shuffle = true;
-  c.train_loader.finetuning->packing = mpt::packing_config{1.5, {}};
+  c.data.train_loader = config(files, 3).data.train_loader;
+  c.data.train_loader.shuffle = true;
+  c.data.train_loader.finetuning->packing = mpt::packing_config{1.5, {}};
   c.model.attn.attn_uses_sequence_id = true;
   auto const alone = run(c, examples, 1);
   for (auto const& layout : {grid{.zero_stage = 3, .data = 3},

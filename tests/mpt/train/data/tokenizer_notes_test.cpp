@@ -24,17 +24,17 @@ TEST_CASE(
       folder / "set/train/prepare.json",
       "{\"parameters\": {\"tokenizer\": \"" + parallel::hexadecimal(words.fingerprint()) + "\"}}");
   mpt::train_config config;
-  config.train_loader.streams.push_back({.local = folder / "set"});
-  config.train_loader.streams.back().split = "train";
+  config.data.train_loader.streams.push_back({.local = folder / "set"});
+  config.data.train_loader.streams.back().split = "train";
   for (auto const& name : {std::string("gpt2"), std::string(), (folder / "set").string(),
                            (folder / "words").string()}) {
     CAPTURE(name);
-    config.tokenizer.name = name;
-    CHECK(mpt::tokenizer_notes(config).empty());
+    config.data.tokenizer.name = name;
+    CHECK(mpt::tokenizer_notes(config.data).empty());
   }
-  config.eval_loaders.push_back(config.train_loader);
-  config.tokenizer.name = folder / "endless";
-  auto const notes = mpt::tokenizer_notes(config);
+  config.data.eval_loaders.push_back(config.data.train_loader);
+  config.data.tokenizer.name = folder / "endless";
+  auto const notes = mpt::tokenizer_notes(config.data);
   REQUIRE(notes.size() == 3);
   CHECK(test::contains(notes[0], "set/train was made with another tokenizer than "));
   CHECK(notes[1] == notes[0]);

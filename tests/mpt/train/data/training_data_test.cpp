@@ -32,10 +32,10 @@ struct data_files {
   [[nodiscard]] mpt::train_config config() const {
     mpt::train_config c;
     c.model.vocab_size = 30;
-    c.train_loader.streams = {{.local = folder / "train"}};
-    c.train_loader.shuffle = true;
-    c.train_loader.max_seq_len = length;
-    c.global_train_batch_size = 6;
+    c.data.train_loader.streams = {{.local = folder / "train"}};
+    c.data.train_loader.shuffle = true;
+    c.data.train_loader.max_seq_len = length;
+    c.data.global_train_batch_size = 6;
     return c;
   }
 
@@ -50,10 +50,14 @@ ids samples_of(mpt::sequences const& batch) {
   return out;
 }
 
+mpt::training_batches batches_of(mpt::train_config const& config, int rank, int ranks) {
+  return {config.model, config.data, config.execution, rank, ranks};
+}
+
 TEST_CASE(
     "training data: an epoch has every sample at most once, and epochs differ in their order") {
   data_files const files;
-  mpt::training_batches data(files.config(), 0, 1);
+  auto data = batches_of(files.config(), 0, 1);
   CHECK(data.samples() == 20);
   CHECK(data.batches_per_epoch() == 3);
   std::vector<ids> epochs(2);
@@ -75,10 +79,10 @@ TEST_CASE(
 
 TEST_CASE("training data: a batch is the same when read in order or directly") {
   data_files const files;
-  mpt::training_batches in_order(files.config(), 0, 1);
+  auto in_order = batches_of(files.config(), 0, 1);
   std::vector<ids> samples;
   for (index batch = 0; batch < 8; ++batch) samples.push_back(samples_of(in_order.at(batch)));
-  mpt::training_batches jumping(files.config(), 0, 1);
+  auto jumping = batches_of(files.config(), 0, 1);
   for (index const batch : {5, 6, 0, 7, 7, 2})
     CHECK(samples_of(jumping.at(batch)) == samples[static_cast<std::size_t>(batch)]);
 }
@@ -87,11 +91,11 @@ TEST_CASE("training data: the ranks' shares together are the global batch") {
   data_files const files;
   for (int const ranks : {2, 3, 4}) {
     CAPTURE(ranks);
-    mpt::training_batches whole(files.config(), 0, 1);
+    auto whole = batches_of(files.config(), 0, 1);
     for (index const batch : {0, 4}) {
       ids joined;
       for (int rank = 0; rank < ranks; ++rank) {
-        mpt::training_batches data(files.config(), rank, ranks);
+        auto data = batches_of(files.config(), rank, ranks);
         auto const part = data.at(batch);
         CHECK(part.count() == data.share().size());
         for (auto const sample : samples_of(part)) joined.push_back(sample);
@@ -105,12 +109,12 @@ TEST_CASE(
     "training data: train_subset_num_batches shortens an epoch; too few samples are refused") {
   data_files const files;
   auto config = files.config();
-  config.train_subset_num_batches = 2;
-  CHECK(mpt::training_batches(config, 0, 1).batches_per_epoch() == 2);
-  config.train_subset_num_batches = 9;
-  CHECK(mpt::training_batches(config, 0, 1).batches_per_epoch() == 3);
-  config.global_train_batch_size = 21;
-  CHECK(test::contains(test::message_of([&] { mpt::training_batches const data(config, 0, 1); }),
+  config.data.train_subset_num_batches = 2;
+  CHECK(batches_of(config, 0, 1).batches_per_epoch() == 2);
+  config.data.train_subset_num_batches = 9;
+  CHECK(batches_of(config, 0, 1).batches_per_epoch() == 3);
+  config.data.global_train_batch_size = 21;
+  CHECK(test::contains(test::message_of([&] { static_cast<void>(batches_of(config, 0, 1)); }),
                        "an epoch has 20 samples, fewer than one global batch of 21; prepare more "
                        "data or lower global_train_batch_size"));
 }
@@ -118,15 +122,15 @@ TEST_CASE(
 TEST_CASE("training data: the error of an epoch smaller than a batch names the settings to blame") {
   data_files const files;
   auto const error = [](mpt::train_config const& config) {
-    return test::message_of([&] { mpt::training_batches const data(config, 0, 1); });
+    return test::message_of([&] { static_cast<void>(batches_of(config, 0, 1)); });
   };
   auto config = files.config();
-  config.train_loader.epoch_size = 4;
+  config.data.train_loader.epoch_size = 4;
   CHECK(error(config).ends_with(
       "train: an epoch has 4 samples, fewer than one global batch of 6, though there are 20; raise "
       "train_loader.dataset.epoch_size or lower global_train_batch_size"));
-  config.train_loader.epoch_size.reset();
-  config.train_loader.streams[0].weight.choose = 5;
+  config.data.train_loader.epoch_size.reset();
+  config.data.train_loader.streams[0].weight.choose = 5;
   CHECK(error(config).ends_with(
       "an epoch has 5 samples, fewer than one global batch of 6, though there are 20; raise "
       "train_loader.dataset.streams.NAME.choose (or proportion, repeat) or lower "
@@ -136,45 +140,45 @@ TEST_CASE("training data: the error of an epoch smaller than a batch names the s
 TEST_CASE("training data: `remote` is read in place where `local` holds no set") {
   data_files const files;
   auto config = files.config();
-  config.train_loader.shuffle = false;
-  config.train_loader.streams = {
+  config.data.train_loader.shuffle = false;
+  config.data.train_loader.streams = {
       {.local = files.folder / "cache", .remote = files.folder / "train"}};
-  CHECK(samples_of(mpt::training_batches(config, 0, 1).at(0)) == ids{0, 1, 2, 3, 4, 5});
+  CHECK(samples_of(batches_of(config, 0, 1).at(0)) == ids{0, 1, 2, 3, 4, 5});
   write(files.folder / "cache", 7);
-  CHECK(mpt::training_batches(config, 0, 1).samples() == 7);
+  CHECK(batches_of(config, 0, 1).samples() == 7);
 }
 
 TEST_CASE("training data: the shuffle block is the epoch or the largest shard, by its reach") {
   data_files const files;
   auto config = files.config();
-  auto const streams = mpt::open_streams(config.train_loader, 30);
-  auto const order = [&] { return mpt::order_of(config.train_loader, streams); };
+  auto const streams = mpt::open_streams(config.data.train_loader, 30);
+  auto const order = [&] { return mpt::order_of(config.data.train_loader, streams); };
   CHECK(order().mode == mpt::data::shuffle::blocks);
   CHECK(order().block_size == 0);
-  config.train_loader.shuffle_block_size = 5;
+  config.data.train_loader.shuffle_block_size = 5;
   CHECK(order().block_size == 5);
-  config.train_loader.reach = mpt::shuffle_reach::epoch;
+  config.data.train_loader.reach = mpt::shuffle_reach::epoch;
   CHECK(order().block_size == 20);
-  config.train_loader.reach = mpt::shuffle_reach::shard;
+  config.data.train_loader.reach = mpt::shuffle_reach::shard;
   CHECK(order().block_size == 20);  // one shard
-  config.train_loader.shuffle = false;
+  config.data.train_loader.shuffle = false;
   CHECK(order().mode == mpt::data::shuffle::none);
 }
 
 TEST_CASE("training data: documents begin after end-of-text tokens, or at begin-of-text tokens") {
   data_files const files;
   auto config = files.config();
-  config.train_loader.shuffle = false;
+  config.data.train_loader.shuffle = false;
   auto const document_begins = [&] {
-    auto const batch = mpt::training_batches(config, 0, 1).at(0);
+    auto const batch = batches_of(config, 0, 1).at(0);
     auto const begins = batch.view({0, 1}).document_begins;
     return ids(begins.begin(), begins.end());
   };
   CHECK(document_begins().empty());
-  config.train_loader.eos_token_id = 7;  // the third of four
+  config.data.train_loader.eos_token_id = 7;  // the third of four
   CHECK(document_begins() == ids{0, 0, 0, 3});
-  config.train_loader.eos_token_id.reset();
-  config.train_loader.bos_token_id = 7;
+  config.data.train_loader.eos_token_id.reset();
+  config.data.train_loader.bos_token_id = 7;
   CHECK(document_begins() == ids{0, 0, 2, 2});
 }
 
@@ -184,7 +188,7 @@ TEST_CASE("evaluation data: a set is read once, to its end or for max_batches ba
     ids samples;
     std::vector<index> counts;
     for (int rank = 0; rank < ranks; ++rank) {
-      mpt::evaluation_batches data(mpt::open_streams(files.config().train_loader, 30), 3, rank,
+      mpt::evaluation_batches data(mpt::open_streams(files.config().data.train_loader, 30), 3, rank,
                                    ranks, max_batches);
       index batches = 0;
       for (auto batch = data.next(); batch; batch = data.next(), ++batches)

@@ -38,19 +38,20 @@ train_config reading_config(run_files const& files, bool learned_positions) {
   config.model.max_seq_len = 64;
   config.model.learned_pos_emb = learned_positions;
   config.model.attn.alibi = !learned_positions;
-  config.tokenizer.name = icl_test::folder() / "tokenizer_a";
+  config.data.tokenizer.name = icl_test::folder() / "tokenizer_a";
   config.evaluation.eval_interval = {1, mpt::time_unit::batch};
   config.callbacks.generate = mpt::generate_config{.prompts = {"a lantern", "the bell and"},
                                                    .interval = {1, mpt::time_unit::batch},
                                                    .max_new_tokens = 5,
                                                    .temperature = 1};
-  config.icl.tasks = {task_of("language", icl::task_kind::language_modeling),
-                      task_of("choice", icl::task_kind::multiple_choice),
-                      task_of("schema", icl::task_kind::schema),
-                      task_of("answers", icl::task_kind::generation)};
-  config.icl.gauntlet.emplace();
-  config.icl.gauntlet->categories = {{"guessing", {{"choice", 1, 0.25}, {"schema", 1, 0.5}}}};
-  config.icl.gauntlet->averages = {{"all", {"guessing"}}};
+  config.evaluation.icl.tasks = {task_of("language", icl::task_kind::language_modeling),
+                                 task_of("choice", icl::task_kind::multiple_choice),
+                                 task_of("schema", icl::task_kind::schema),
+                                 task_of("answers", icl::task_kind::generation)};
+  config.evaluation.icl.gauntlet.emplace();
+  config.evaluation.icl.gauntlet->categories = {
+      {"guessing", {{"choice", 1, 0.25}, {"schema", 1, 0.5}}}};
+  config.evaluation.icl.gauntlet->averages = {{"all", {"guessing"}}};
   return config;
 }
 
@@ -80,19 +81,19 @@ TEST_CASE("run decoder: every layout writes the texts and has the scores of one 
   for (bool const learned : {false, true}) {
     CAPTURE(learned);
     auto config = reading_config(files, learned);
-    config.logging.metrics_file = files.folder / "one.jsonl";
+    config.output.metrics_file = files.folder / "one.jsonl";
     static_cast<void>(train<float>(config));
-    auto const expected = text_records(config.logging.metrics_file);
+    auto const expected = text_records(config.output.metrics_file);
     REQUIRE(expected.size() == 2 * (2 + 4 + 2));
     for (auto const& layout : layouts) {
       if (learned && layout.parallelism.ranks_of_model() == 1) continue;
       CAPTURE(layout.zero_stage);
       CAPTURE(layout.parallelism.tensor);
       CAPTURE(layout.parallelism.pipeline);
-      config.logging.metrics_file = files.folder / "other.jsonl";
-      fs::remove(config.logging.metrics_file);
+      config.output.metrics_file = files.folder / "other.jsonl";
+      fs::remove(config.output.metrics_file);
       static_cast<void>(train<float>(with_layout(config, layout), layout.ranks()));
-      CHECK(text_records(config.logging.metrics_file) == expected);
+      CHECK(text_records(config.output.metrics_file) == expected);
     }
   }
 }
@@ -101,7 +102,7 @@ TEST_CASE("run decoder: a run's scores are those of its checkpoint's weights") {
   run_files const files;
   auto config = reading_config(files, false);
   config.callbacks.generate.reset();
-  config.logging.metrics_file = files.folder / "metrics.jsonl";
+  config.output.metrics_file = files.folder / "metrics.jsonl";
   config.checkpoint.save_folder = files.folder / "saved";
   auto const layout = layouts[1];
   fs::path const saved = train<float>(with_layout(config, layout), layout.ranks()).checkpoint;
@@ -114,9 +115,9 @@ TEST_CASE("run decoder: a run's scores are those of its checkpoint's weights") {
   source.load(weights, device);
   mpt::model_decoder<float, parallel::host::device> decoder(net, device, stream, {.tokens = 48});
   icl::task_model model(decoder);
-  auto const words = mpt::tokenizer::load(config.tokenizer.name);
-  auto const found = text_records(config.logging.metrics_file);
-  for (auto const& task : icl::load_tasks(config.icl.tasks)) {
+  auto const words = mpt::tokenizer::load(config.data.tokenizer.name);
+  auto const found = text_records(config.output.metrics_file);
+  for (auto const& task : icl::load_tasks(config.evaluation.icl.tasks)) {
     auto const result = icl::run_task(task, 1, words, model);
     CHECK(found
               .at("2 metrics/" + task.config.label + "/1-shot/" +

@@ -49,9 +49,9 @@ mpt::batch_record record() {
 std::vector<nlohmann::json> lines_of(mpt::train_config config, mpt::batch_record const& batch,
                                      std::string const& label = "") {
   test::temporary_folder const folder;
-  config.global_train_batch_size = 6;
-  config.logging.metrics_file = folder / "metrics.jsonl";
-  config.logging.progress_bar = config.logging.log_to_console = false;
+  config.data.global_train_batch_size = 6;
+  config.output.metrics_file = folder / "metrics.jsonl";
+  config.output.progress_bar = config.output.log_to_console = false;
   mpt::training_clock const clock{.samples_per_batch = 6, .batches_per_epoch = 10};
   mpt::run_control control([](std::string const&) {});
   mpt::reporter out(config, 4, 1);
@@ -62,7 +62,7 @@ std::vector<nlohmann::json> lines_of(mpt::train_config config, mpt::batch_record
             13);
   out.finish();
   std::vector<nlohmann::json> lines;
-  std::istringstream text(test::read_all(config.logging.metrics_file));
+  std::istringstream text(test::read_all(config.output.metrics_file));
   for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
   return lines;
 }
@@ -123,7 +123,7 @@ TEST_CASE("reporter: the journal has where training begins, and notes with their
   test::temporary_folder const folder;
   mpt::train_config config;
   config.checkpoint.save_folder = folder.path().string();
-  config.logging.progress_bar = config.logging.log_to_console = false;
+  config.output.progress_bar = config.output.log_to_console = false;
   mpt::reporter out(config, 4, 21);
   out.note("rank 3 is slow", 25);
   out.finish();
@@ -171,7 +171,7 @@ TEST_CASE(
 
 TEST_CASE("reporter: runs on examples report padding and trained tokens") {
   mpt::train_config config;
-  config.train_loader.finetuning.emplace();
+  config.data.train_loader.finetuning.emplace();
   auto const found = lines_of(config, record()).at(0);
   CHECK(found.at("throughput/trained_tokens_per_sec") == 24);
   CHECK(found.at("throughput/padding_share").get<double>() == doctest::Approx(0.2));
@@ -180,8 +180,8 @@ TEST_CASE("reporter: runs on examples report padding and trained tokens") {
 TEST_CASE("reporter: `finish` reports lost events, as it reports lost metrics") {
   test::temporary_folder const folder;
   mpt::train_config config;
-  config.logging.loggers.tensorboard = (folder / "events").string();
-  config.logging.progress_bar = config.logging.log_to_console = false;
+  config.output.loggers.tensorboard = (folder / "events").string();
+  config.output.progress_bar = config.output.log_to_console = false;
   mpt::reporter out(config, 4, 1);
   {
     test::file_size_limit const one_byte(1);
@@ -219,9 +219,9 @@ TEST_CASE("reporter: trackers and the table get what the metrics file gets") {
   std::vector<nlohmann::json> records;
   std::int64_t first = 0;
   mpt::train_config config;
-  config.logging.metrics_file = folder / "metrics.jsonl";
-  config.logging.loggers.csv = folder / "metrics.csv";
-  config.logging.progress_bar = config.logging.log_to_console = false;
+  config.output.metrics_file = folder / "metrics.jsonl";
+  config.output.loggers.csv = folder / "metrics.csv";
+  config.output.progress_bar = config.output.log_to_console = false;
   {
     mpt::reporter out(config, 4, 7, [&](std::int64_t batch) {
       first = batch;
@@ -235,7 +235,7 @@ TEST_CASE("reporter: trackers and the table get what the metrics file gets") {
   }
   CHECK(first == 7);
   REQUIRE(records.size() == 3);
-  std::istringstream lines(test::read_all(config.logging.metrics_file));
+  std::istringstream lines(test::read_all(config.output.metrics_file));
   for (std::size_t i = 0; i < 2; ++i) {
     std::string line;
     std::getline(lines, line);
@@ -250,7 +250,7 @@ TEST_CASE("reporter: trackers and the table get what the metrics file gets") {
 TEST_CASE("reporter: a row that is cut off a table is told of") {
   test::temporary_folder const folder;
   mpt::train_config config;
-  config.logging.loggers.csv = folder / "metrics.csv";
+  config.output.loggers.csv = folder / "metrics.csv";
   test::write_all(folder / "metrics.csv", "time/batch,loss\r\n1,0.5\r\n2,0.2");
   auto const shown = test::captured_stderr(folder / "shown", [&] {
     mpt::reporter out(config, 1, 2);

@@ -13,7 +13,7 @@ mpt::train_config config() {
   out.model.vocab_size = 50368;
   out.model.max_seq_len = 2048;
   out.evaluation.eval_interval = {1000, mpt::time_unit::batch};
-  out.eval_loaders.emplace_back();
+  out.data.eval_loaders.emplace_back();
   return out;
 }
 
@@ -28,7 +28,8 @@ mpt::run_summary summary() {
 }
 
 TEST_CASE("run row: a whole run has all columns of published tables") {
-  auto const row = mpt::row_of(config(), summary(), 547.9, 8, 1.5 * 0x1p30);
+  auto const row = mpt::row_of(config().model, config().data, config().evaluation, summary(), 547.9,
+                               8, 1.5 * 0x1p30);
   CHECK(text_of(row) ==
         "| model    | batches | eval every | nodes | wall-clock s |  tokens/s |   MFU | GiB per "
         "device | checkpoint | convert+infer+eval | eval accuracy |\n"
@@ -52,11 +53,12 @@ TEST_CASE("run row: a whole run has all columns of published tables") {
 
 TEST_CASE("run row: missing values are dashes, and a resumed run states its own batches") {
   auto run_config = config();
-  run_config.eval_loaders.clear();
+  run_config.data.eval_loaders.clear();
   auto run = summary();
   run.evaluation = std::nullopt;
   run.batches_here = 1800;
-  auto const row = mpt::row_of(run_config, run, 10, 1, std::nullopt);
+  auto const row = mpt::row_of(run_config.model, run_config.data, run_config.evaluation, run, 10, 1,
+                               std::nullopt);
   auto const text = text_of(row);
   CHECK(text.find("| 4,800 (1,800 here) |") != std::string::npos);
   CHECK(text.find("|      never |") != std::string::npos);

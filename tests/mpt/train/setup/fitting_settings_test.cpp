@@ -6,12 +6,12 @@ namespace fitting_settings_test {
 
 TEST_CASE("fitting settings: candidates grow in cost, and each is what a command line takes") {
   mpt::train_config config;
-  config.device_train_microbatch_size = 4;
-  config.zero_stage = 1;
+  config.data.device_train_microbatch_size = 4;
+  config.execution.zero_stage = 1;
   using candidates = std::vector<mpt::settings>;
   std::string const micro = "device_train_microbatch_size=auto";
   std::string const recompute = "fsdp_config.activation_checkpointing=true";
-  CHECK(mpt::memory_saving_settings(config, 8, 16) ==
+  CHECK(mpt::memory_saving_settings(config.data, config.execution, 8, 16) ==
         candidates{{micro},
                    {micro, "zero_stage=2"},
                    {micro, "zero_stage=3"},
@@ -23,14 +23,14 @@ TEST_CASE("fitting settings: candidates grow in cost, and each is what a command
 
 TEST_CASE("fitting settings: settings that a run already has are not tried again") {
   mpt::train_config config;  // the microbatch is automatic
-  config.zero_stage = 3;
-  config.recompute = mpt::block_recomputation(2);
-  CHECK(mpt::memory_saving_settings(config, 8, 8).empty());
-  CHECK(mpt::memory_saving_settings(config, 8, 32) ==
+  config.execution.zero_stage = 3;
+  config.execution.recompute = mpt::block_recomputation(2);
+  CHECK(mpt::memory_saving_settings(config.data, config.execution, 8, 8).empty());
+  CHECK(mpt::memory_saving_settings(config.data, config.execution, 8, 32) ==
         std::vector<mpt::settings>{{"ranks=16"}, {"ranks=32"}});
-  config.recompute.reset();
-  config.zero_stage = 0;  // one rank shards nothing
-  CHECK(mpt::memory_saving_settings(config, 1, 1) ==
+  config.execution.recompute.reset();
+  config.execution.zero_stage = 0;  // one rank shards nothing
+  CHECK(mpt::memory_saving_settings(config.data, config.execution, 1, 1) ==
         std::vector<mpt::settings>{{"zero_stage=0", "fsdp_config.activation_checkpointing=true"}});
 }
 

@@ -19,22 +19,24 @@ example plan_of(int ranks, std::int64_t batch, mpt::parallelism_config const& pa
                 std::int64_t microbatch = 1, bool canonical = false) {
   example out;
   out.config.model.n_layers = 8;
-  out.config.parallelism = parallelism;
-  out.config.global_train_batch_size = batch;
-  out.config.device_train_microbatch_size = microbatch;
-  if (canonical) out.config.reduction_order = parallel::zero::reduction_order::canonical_tree;
+  out.config.execution.parallelism = parallelism;
+  out.config.data.global_train_batch_size = batch;
+  out.config.data.device_train_microbatch_size = microbatch;
+  if (canonical)
+    out.config.execution.reduction_order = parallel::zero::reduction_order::canonical_tree;
   out.plan.layout = mpt::run_layout(out.config, ranks);
-  out.plan.split = mpt::split_batch(out.config, mpt::data_ranks(out.plan.layout));
+  out.plan.split =
+      mpt::split_batch(out.config.data, out.config.execution, mpt::data_ranks(out.plan.layout));
   return out;
 }
 
 std::vector<std::string> notes_on(example const& run) {
-  return mpt::notes_on_idle_ranks(run.config, run.plan);
+  return mpt::notes_on_idle_ranks(run.config.data, run.config.execution, run.plan);
 }
 
 TEST_CASE("idle ranks: 72 sequences on 64 ranks leave 44 % of their time without work") {
   auto const uneven = plan_of(64, 72);
-  CHECK(mpt::idle_share_of_data_ranks(uneven.config, uneven.plan) == 0.4375);
+  CHECK(mpt::idle_share_of_data_ranks(uneven.config.data, uneven.plan) == 0.4375);
   CHECK(notes_on(uneven) ==
         std::vector<std::string>{
             "56 of 64 data ranks have 1 sequence where others have 2: 44 % of the data ranks' time "
@@ -51,7 +53,7 @@ TEST_CASE("idle ranks: even or almost even batches have no note") {
 
 TEST_CASE("idle ranks: in the canonical order some ranks may have no sequence at all") {
   auto const uneven = plan_of(8, 3, {}, 1, true);
-  CHECK(mpt::idle_share_of_data_ranks(uneven.config, uneven.plan) == 0.625);
+  CHECK(mpt::idle_share_of_data_ranks(uneven.config.data, uneven.plan) == 0.625);
   CHECK(notes_on(uneven) ==
         std::vector<std::string>{"5 of 8 data ranks have no sequence where others have 1: 62 % of "
                                  "the data ranks' time is spent waiting; set "
@@ -60,11 +62,11 @@ TEST_CASE("idle ranks: in the canonical order some ranks may have no sequence at
 
 TEST_CASE("idle ranks: a pipeline with too few microbatches idles") {
   auto const one = plan_of(4, 1, {.pipeline = 4});
-  CHECK(mpt::idle_share_of_pipeline(one.config, one.plan) == 0.75);
+  CHECK(mpt::idle_share_of_pipeline(one.config.execution.parallelism, one.plan) == 0.75);
   CHECK(notes_on(one).at(0).starts_with(
       "pipeline 4 with 1 microbatch a step: 75 % of the pipeline ranks' time is spent waiting; "));
   auto const eight = plan_of(4, 8, {.pipeline = 4});
-  CHECK(mpt::idle_share_of_pipeline(eight.config, eight.plan) ==
+  CHECK(mpt::idle_share_of_pipeline(eight.config.execution.parallelism, eight.plan) ==
         doctest::Approx(3.0 / 11));  // docs/pipelines.md: 27.27 %
   CHECK(notes_on(plan_of(4, 64, {.pipeline = 4})).empty());
   CHECK(notes_on(plan_of(4, 10000, {.pipeline = 4})).empty());

@@ -16,9 +16,9 @@ inline mpt::train_config configuration() {
   config.model.n_heads = 12;
   config.model.n_layers = 4;
   config.model.vocab_size = 512;
-  config.train_loader.max_seq_len = 32;
-  config.global_train_batch_size = 24;
-  config.device_train_microbatch_size = 4;
+  config.data.train_loader.max_seq_len = 32;
+  config.data.global_train_batch_size = 24;
+  config.data.device_train_microbatch_size = 4;
   return config;
 }
 
@@ -29,34 +29,34 @@ inline std::string refusal(mpt::train_config const& config, int ranks) {
 TEST_CASE("layout: ranks beside the model's axes are data ranks, either replicas or ZeRO shards") {
   auto config = configuration();
   CHECK(mpt::run_layout(config, 3).text() == "replicate 3");
-  config.parallelism.tensor = 2;
-  config.parallelism.pipeline = 2;
+  config.execution.parallelism.tensor = 2;
+  config.execution.parallelism.pipeline = 2;
   CHECK(mpt::run_layout(config, 4).text() == "pipeline 2 x tensor 2");
   CHECK(mpt::run_layout(config, 8).text() == "pipeline 2 x replicate 2 x tensor 2");
   for (int const stage : {1, 2, 3}) {
-    config.zero_stage = stage;
+    config.execution.zero_stage = stage;
     CHECK(mpt::run_layout(config, 8).text() == "pipeline 2 x shard 2 x tensor 2");
   }
-  config.parallelism.shard = 2;
+  config.execution.parallelism.shard = 2;
   CHECK(mpt::run_layout(config, 24).text() == "pipeline 2 x replicate 3 x shard 2 x tensor 2");
-  config.parallelism.shard.reset();
-  config.parallelism.replicate = 2;
+  config.execution.parallelism.shard.reset();
+  config.execution.parallelism.replicate = 2;
   auto const layout = mpt::run_layout(config, 24);
   CHECK(layout.text() == "pipeline 2 x replicate 2 x shard 3 x tensor 2");
   CHECK(mpt::data_ranks(layout) == 6);
-  config.parallelism.replicate.reset();
-  config.parallelism.context = 2;
+  config.execution.parallelism.replicate.reset();
+  config.execution.parallelism.context = 2;
   CHECK(mpt::data_ranks(mpt::run_layout(config, 24)) == 3);
 }
 
 TEST_CASE("layout: each rule has one message with the axis, the rule and the nearest choice") {
   auto config = configuration();
   for (int const degree : {2, 3, 5, 8, 12}) {  // need not divide the extents
-    config.parallelism.tensor = degree;
+    config.execution.parallelism.tensor = degree;
     CHECK(refusal(config, degree).empty());
   }
   config.model.ffn_hidden_size = config.model.vocab_size = 12;
-  config.parallelism.tensor = 13;
+  config.execution.parallelism.tensor = 13;
   CHECK(
       refusal(config, 13) ==
       "parallelism: tensor 13: n_heads 12 must be at least 13, kv_n_heads 12 must be at least 13, "
@@ -64,113 +64,114 @@ TEST_CASE("layout: each rule has one message with the axis, the rule and the nea
       "vocab_size 12 must be at least 13; set tensor to 12");
 
   config = configuration();
-  config.parallelism.tensor = 4;
-  config.parallelism.sequence_parallel = true;
-  config.train_loader.max_seq_len = 30;
+  config.execution.parallelism.tensor = 4;
+  config.execution.parallelism.sequence_parallel = true;
+  config.data.train_loader.max_seq_len = 30;
   CHECK(refusal(config, 4) ==
         "parallelism: tensor 4: with sequence_parallel, the sequence length 30 must be divisible "
         "by 4; "
         "set tensor to 3");
-  config.parallelism.sequence_parallel = false;
+  config.execution.parallelism.sequence_parallel = false;
   CHECK(refusal(config, 4).empty());
 
   config = configuration();
-  config.parallelism.context = 3;
+  config.execution.parallelism.context = 3;
   CHECK(refusal(config, 3) ==
         "parallelism: context 3: sequences of 32 must divide into 2 x 3 chunks; set context to 2");
-  config.parallelism.context = 8;
-  config.parallelism.context_method = parallel::context_parallel::method::ulysses;
+  config.execution.parallelism.context = 8;
+  config.execution.parallelism.context_method = parallel::context_parallel::method::ulysses;
   CHECK(refusal(config, 8) ==
         "parallelism: context 8: with ulysses, n_heads 12 must be divisible by 8; set context to "
         "4");
-  config.parallelism.tensor = 5;
+  config.execution.parallelism.tensor = 5;
   CHECK(refusal(config, 40) ==
         "parallelism: context 8: with ulysses, each of 5 tensor ranks must have an equal number of "
         "n_heads; set context to 1");
-  config.parallelism.tensor = 3;
+  config.execution.parallelism.tensor = 3;
   CHECK(refusal(config, 24) ==
         "parallelism: context 8: with ulysses, n_heads 4 of a tensor rank must be divisible by 8; "
         "set "
         "context to 4");
-  config.eval_loaders.resize(1);
-  config.eval_loaders[0].max_seq_len = 36;
-  config.parallelism = {.context = 4};
+  config.data.eval_loaders.resize(1);
+  config.data.eval_loaders[0].max_seq_len = 36;
+  config.execution.parallelism = {.context = 4};
   CHECK(refusal(config, 4) ==
         "parallelism: context 4: sequences of 36 must divide into 2 x 4 chunks; set context to 2");
 
   config = configuration();
-  config.parallelism.pipeline = 6;
+  config.execution.parallelism.pipeline = 6;
   CHECK(refusal(config, 6) ==
         "parallelism: pipeline 6: 1f1b has 6 stages, which need as many blocks, but n_layers is 4; "
         "set pipeline to 4");
-  config.parallelism.pipeline = 2;
-  config.parallelism.blocks_by_stage = {1, 2};
+  config.execution.parallelism.pipeline = 2;
+  config.execution.parallelism.blocks_by_stage = {1, 2};
   CHECK(refusal(config, 2) ==
         "parallelism: pipeline 2: blocks_by_stage: 1f1b: the list of blocks by stage sums to 3, "
         "but the model has 4 blocks; leave it out to divide them evenly");
 
   config = configuration();
-  config.parallelism.tensor = config.parallelism.pipeline = 2;
+  config.execution.parallelism.tensor = config.execution.parallelism.pipeline = 2;
   CHECK(refusal(config, 6) ==
         "parallelism: ranks 6: pipeline 2 x tensor 2 needs a multiple of 4; start 4 or 8");
   CHECK(refusal(config, 3) ==
         "parallelism: ranks 3: pipeline 2 x tensor 2 needs a multiple of 4; start 4");
-  config.parallelism.replicate = 3;
+  config.execution.parallelism.replicate = 3;
   CHECK(refusal(config, 8) ==
         "parallelism: shard 1 x replicate 3: must be the 2 of 8 ranks that pipeline 2 x tensor 2 "
         "leaves; set replicate to 2, or leave it out");
-  config.parallelism.replicate.reset();
-  config.parallelism.shard = 2;
+  config.execution.parallelism.replicate.reset();
+  config.execution.parallelism.shard = 2;
   CHECK(refusal(config, 8) ==
         "parallelism: shard 2: without ZeRO nothing is sharded; set zero_stage to 1, 2 or 3, or "
         "use replicate");
-  config.zero_stage = 3;
-  config.parallelism.shard = 3;
+  config.execution.zero_stage = 3;
+  config.execution.parallelism.shard = 3;
   CHECK(refusal(config, 16) ==
         "parallelism: shard 3 x replicate 1: must be the 4 of 16 ranks that pipeline 2 x tensor 2 "
         "leaves; set shard to 2, or leave it out");
 
   config = configuration();
-  config.parallelism.tensor = 2;
+  config.execution.parallelism.tensor = 2;
   CHECK(refusal(config, 10).empty());  // 4 of the 5 data ranks have one more sequence
   CHECK(refusal(config, 50) ==
         "parallelism: global_train_batch_size 24 is less than a sequence for each of 25 ranks; use "
         "25 or more, or at most 24 ranks that read data");
   config.callbacks.generate.emplace();
-  config.zero_stage = 3;
+  config.execution.zero_stage = 3;
   CHECK(refusal(config, 4).empty());
-  config.parallelism.sequence_parallel = true;
+  config.execution.parallelism.sequence_parallel = true;
   CHECK(refusal(config, 4) ==
         "parallelism: callbacks.generate_callback: a text is read token by token, which cannot be "
         "divided; leave it out, or set context to 1 and sequence_parallel to false");
-  config.parallelism.tensor = 1;
+  config.execution.parallelism.tensor = 1;
   CHECK(refusal(config, 4).empty());
-  config.parallelism.context = 2;
+  config.execution.parallelism.context = 2;
   config.callbacks.generate.reset();
   CHECK(refusal(config, 4).empty());
-  config.icl.tasks.emplace_back();
+  config.evaluation.icl.tasks.emplace_back();
   CHECK(refusal(config, 4).starts_with("parallelism: icl_tasks: a text is read token by token"));
 }
 
 TEST_CASE("layout: settings that the canonical order excludes are refused in one message") {
   auto config = configuration();
-  config.reduction_order = parallel::zero::reduction_order::canonical_tree;
+  config.execution.reduction_order = parallel::zero::reduction_order::canonical_tree;
   for (int const ranks : {1, 2, 5, 24, 100})  // the ranks need not divide a batch
     CHECK(refusal(config, ranks).empty());
-  CHECK(mpt::stepper_options_of(config).order == parallel::zero::reduction_order::canonical_tree);
-  config.zero_stage = 3;
-  config.parallelism.shard = 2;
+  CHECK(mpt::stepper_options_of(config.optimizer, config.execution, config.run).order ==
+        parallel::zero::reduction_order::canonical_tree);
+  config.execution.zero_stage = 3;
+  config.execution.parallelism.shard = 2;
   CHECK(refusal(config, 6).empty());
-  config.parallelism.shard = 6;
+  config.execution.parallelism.shard = 6;
   CHECK(refusal(config, 12) ==
         "parallelism: shard 6 x replicate 2: the canonical order of reductions needs a power of "
         "two of shards beside replicas; set shard to 4, or replicate to 1");
   CHECK(refusal(config, 6).empty());
-  config.parallelism.shard.reset();
-  config.parallelism.context = 2;
-  config.parallelism.tensor = 2;
-  config.device_train_microbatch_size.reset();
-  config.clip = {parallel::train::clipping_kind::adaptive, 0.1};
+  config.execution.parallelism.shard.reset();
+  config.execution.parallelism.context = 2;
+  config.execution.parallelism.tensor = 2;
+  config.data.device_train_microbatch_size.reset();
+  config.optimizer.clip = {parallel::train::clipping_kind::adaptive, 0.1};
   CHECK(refusal(config, 8) ==
         "parallelism: this layout is not possible:\n"
         "  context 2: the canonical order of reductions sums whole microbatches, of which these "
@@ -185,25 +186,25 @@ TEST_CASE("layout: a stage boundary between a block and the block with its keys 
   auto config = configuration();
   config.model.layers.resize(4);
   config.model.layers[1].reuse_kv_layer_idx = config.model.layers[2].reuse_kv_layer_idx = -1;
-  config.parallelism.pipeline = 2;
+  config.execution.parallelism.pipeline = 2;
   CHECK(refusal(config, 2) ==
         "parallelism: pipeline 2: block 2 attends to the keys of block 0 (reuse_kv_layer_idx), so "
         "that one stage must hold both, but stages begin at blocks 0 and 2, and may only at 0 and "
         "3; give blocks_by_stage");
-  config.parallelism.blocks_by_stage = {3, 1};
+  config.execution.parallelism.blocks_by_stage = {3, 1};
   CHECK(refusal(config, 2).empty());
-  config.parallelism.blocks_by_stage.clear();
+  config.execution.parallelism.blocks_by_stage.clear();
   config.model.layers[3].reuse_kv_layer_idx = -2;
   CHECK(refusal(config, 2).ends_with("and may only at 0; set pipeline to 1"));
-  config.parallelism.pipeline = 1;
+  config.execution.parallelism.pipeline = 1;
   CHECK(refusal(config, 2).empty());
 }
 
 TEST_CASE("layout: one message has all errors of a layout") {
   auto config = configuration();
-  config.parallelism.tensor = 13;
-  config.parallelism.context = 3;
-  config.parallelism.pipeline = 5;
+  config.execution.parallelism.tensor = 13;
+  config.execution.parallelism.context = 3;
+  config.execution.parallelism.pipeline = 5;
   CHECK(refusal(config, 7) ==
         "parallelism: this layout is not possible:\n"
         "  tensor 13: n_heads 12 must be at least 13 and kv_n_heads 12 must be at least 13, "
@@ -218,8 +219,8 @@ TEST_CASE("layout: degrees whose product overflows are refused") {
   auto config = configuration();
   config.model.n_heads = config.model.n_layers = config.model.vocab_size = 4096;
   config.model.d_model = 4096;
-  config.train_loader.max_seq_len = 8192;
-  auto& p = config.parallelism;
+  config.data.train_loader.max_seq_len = 8192;
+  auto& p = config.execution.parallelism;
   p.tensor = p.context = p.pipeline = 4096;  // 2^36, which is 0 as an int
   std::string const expected =
       "pipeline 4096: pipeline 4096 x context 4096 x tensor 4096 are more ranks than the "
@@ -241,7 +242,7 @@ TEST_CASE("layout: degrees whose product overflows are refused") {
 TEST_CASE("layout: fewer key heads than tensor ranks are shared where they divide the ranks") {
   auto config = configuration();
   config.model.attn.kv_n_heads = 3;
-  config.parallelism.tensor = 4;
+  config.execution.parallelism.tensor = 4;
   CHECK(refusal(config, 4) ==
         "parallelism: tensor 4: kv_n_heads 3 must be at least 4, or divide it; set tensor to "
         "3");

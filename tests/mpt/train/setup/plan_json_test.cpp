@@ -19,17 +19,17 @@ using nlohmann::ordered_json;
 
 mpt::train_config configuration() {
   mpt::train_config config;
-  config.run_name = "tiny";
+  config.run.name = "tiny";
   config.model.d_model = 24;
   config.model.n_heads = 4;
   config.model.n_layers = 3;
   config.model.vocab_size = 38;
   config.model.max_seq_len = 12;
-  config.train_loader.max_seq_len = 12;
-  config.max_duration = {3, mpt::time_unit::batch};
-  config.global_train_batch_size = 12;
-  config.device_train_microbatch_size = 3;
-  config.zero_stage = 3;
+  config.data.train_loader.max_seq_len = 12;
+  config.run.max_duration = {3, mpt::time_unit::batch};
+  config.data.global_train_batch_size = 12;
+  config.data.device_train_microbatch_size = 3;
+  config.execution.zero_stage = 3;
   config.checkpoint.save_folder = "somewhere";
   return config;
 }
@@ -47,7 +47,7 @@ std::string value_of(std::string const& text, std::string const& name) {
 
 TEST_CASE("plan as JSON: every figure is that of the text") {
   auto config = configuration();
-  config.parallelism.tensor = config.parallelism.pipeline = 2;
+  config.execution.parallelism.tensor = config.execution.parallelism.pipeline = 2;
   auto plan = mpt::plan_run<parallel::bf16>(config, 8, 1 << 20);
   auto const text = mpt::describe_plan(config, plan, 8, 3);
   auto const json = mpt::json_of_plan(config, plan, 8, 3);
@@ -112,7 +112,7 @@ TEST_CASE("plan as JSON: kinds of memory add up, and what is not known is null")
 
 TEST_CASE("step as JSON: the actions of each pipeline rank, which wait for earlier ones") {
   auto config = configuration();
-  config.parallelism.pipeline = 2;
+  config.execution.parallelism.pipeline = 2;
   auto const plan = mpt::plan_run<float>(config, 2);
   auto const plans = mpt::step_plans_of<float>(config, plan, false);
   auto const step = mpt::json_of_step(plans);

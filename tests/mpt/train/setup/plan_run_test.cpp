@@ -26,7 +26,7 @@ namespace train = parallel::train;
 
 mpt::train_config configuration(bool hub_form) {
   mpt::train_config config;
-  config.run_name = "tiny";
+  config.run.name = "tiny";
   config.model.d_model = 24;
   config.model.n_heads = 3;
   config.model.n_layers = 2;
@@ -42,9 +42,9 @@ mpt::train_config configuration(bool hub_form) {
     config.model.emb_pdrop = 0.1;
     config.model.attn.attn_pdrop = 0.1;
   }
-  config.train_loader.max_seq_len = 12;
-  config.max_duration = {3, mpt::time_unit::batch};
-  config.global_train_batch_size = 12;
+  config.data.train_loader.max_seq_len = 12;
+  config.run.max_duration = {3, mpt::time_unit::batch};
+  config.data.global_train_batch_size = 12;
   config.evaluation.device_eval_batch_size = 5;
   return config;
 }
@@ -60,9 +60,9 @@ void check(mpt::train_config const& config, int ranks, std::size_t available = 0
     parallel::host::device device;
     mpt::model<T> net(config.model, {}, plan.recompute);
     train::process_groups groups(comm.split(0), mpt::run_layout(config, ranks),
-                                 mpt::level_of(config));
-    train::stepper step(net, device, groups, groups_of(config, net),
-                        stepper_options_of(config, plan));
+                                 mpt::level_of(config.execution));
+    train::stepper step(net, device, groups, groups_of(config.optimizer, config.callbacks, net),
+                        stepper_options_of(config.optimizer, config.execution, config.run, plan));
     step.initialise(1);
     parallel::arena memory(device.allocate<std::byte>(plan.memory.activations));
     CHECK(device.bytes() == plan.memory.total());
@@ -73,7 +73,7 @@ void check(mpt::train_config const& config, int ranks, std::size_t available = 0
     std::vector const batches(2, training_batch.view({0, training_batch.count()}));
     std::vector<index> const first(2, 0);
     (void)step.step(compute, exchanges, memory, {batches, first, {.seed = 3}, 1.0});
-    if (!config.eval_loaders.empty()) {
+    if (!config.data.eval_loaders.empty()) {
       auto const batch = evaluation_batch.view({0, evaluation_batch.count()});
       train::statistics_sum<double> sums;
       step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
@@ -95,14 +95,14 @@ TEST_CASE_TEMPLATE(
           CAPTURE(ranks);
           CAPTURE(microbatch);
           auto config = configuration(hub_form);
-          config.zero_stage = stage;
-          config.device_train_microbatch_size = microbatch;
-          if (hub_form) config.eval_loaders.push_back(config.train_loader);
+          config.execution.zero_stage = stage;
+          config.data.device_train_microbatch_size = microbatch;
+          if (hub_form) config.data.eval_loaders.push_back(config.data.train_loader);
           check<T>(config, ranks);
           if (stage < 3 || ranks < 3 || microbatch < 3) continue;
-          config.reshard_after_forward = false;
+          config.execution.reshard_after_forward = false;
           check<T>(config, ranks);
-          config.parallelism.shard = 2;
+          config.execution.parallelism.shard = 2;
           check<T>(config, 4);
         }
 }
@@ -115,10 +115,10 @@ TEST_CASE("run plan: recomputation takes the planned memory, which is less than 
           &mpt::recomputation::feed_forward}) {
       auto config = configuration(hub_form);
       config.model.n_layers = 4;
-      config.device_train_microbatch_size = 3;
+      config.data.device_train_microbatch_size = 3;
       auto const without_recomputing = mpt::plan_run<float>(config, 1);
-      config.recompute.emplace(4);
-      for (std::size_t const i : {1U, 2U, 3U}) config.recompute->at(i).*scope = true;
+      config.execution.recompute.emplace(4);
+      for (std::size_t const i : {1U, 2U, 3U}) config.execution.recompute->at(i).*scope = true;
       auto const plan = mpt::plan_run<float>(config, 1);
       CHECK(plan.memory.activations < without_recomputing.memory.activations);
       CHECK(plan.without_recomputation.activations == without_recomputing.memory.activations);
@@ -129,7 +129,7 @@ TEST_CASE("run plan: recomputation takes the planned memory, which is less than 
     }
   auto config = configuration(true);
   CHECK(mpt::plan_run<float>(config, 1).recomputed_per_token(12) == 0);
-  config.recompute = mpt::recompute_all(2);
+  config.execution.recompute = mpt::recompute_all(2);
   auto const text = describe_plan(config, mpt::plan_run<bf16>(config, 1), 1, 3);
   CHECK(text.find("in 2 of 2 blocks: activations of a microbatch ") != std::string::npos);
 }
@@ -157,9 +157,9 @@ TEST_CASE("run plan: a recomputed block keeps one activation") {
 
 TEST_CASE("run plan: an evaluation batch larger than a microbatch determines the arena's size") {
   auto config = configuration(false);
-  config.device_train_microbatch_size = 1;
+  config.data.device_train_microbatch_size = 1;
   auto const without_evaluation = mpt::plan_run<float>(config, 1);
-  config.eval_loaders.push_back(config.train_loader);
+  config.data.eval_loaders.push_back(config.data.train_loader);
   config.evaluation.device_eval_batch_size = 60;
   auto const with_evaluation = mpt::plan_run<float>(config, 1);
   CHECK(with_evaluation.memory.activations > without_evaluation.memory.activations);
@@ -170,21 +170,21 @@ TEST_CASE("run plan: an evaluation batch larger than a microbatch determines the
 TEST_CASE("run plan: a smaller last batch has room, also if its logits make fewer, larger chunks") {
   auto config = configuration(true);
   config.model.vocab_size = 50'000;  // chunks of up to 2560 rows
-  config.model.max_seq_len = config.train_loader.max_seq_len = 512;
+  config.model.max_seq_len = config.data.train_loader.max_seq_len = 512;
   auto const needed = [&](index count) {
     mpt::model<float> const net(config.model);
     return train::plan_evaluation(net, sequences::shape_of(count, 512));
   };
   REQUIRE(needed(5) > needed(6));  // 2560 rows at once, or twice 1536
-  config.global_train_batch_size = 1;
-  config.eval_loaders = {config.train_loader};
+  config.data.global_train_batch_size = 1;
+  config.data.eval_loaders = {config.data.train_loader};
   for (index const count : {5, 6, 8}) {
     config.evaluation.device_eval_batch_size = count;
     CHECK(mpt::plan_run<float>(config, 1).memory.activations == needed(5));
   }
-  config.eval_loaders.clear();
-  config.global_train_batch_size = 11;
-  config.device_train_microbatch_size = 6;  // microbatches of 6 and 5
+  config.data.eval_loaders.clear();
+  config.data.global_train_batch_size = 11;
+  config.data.device_train_microbatch_size = 6;  // microbatches of 6 and 5
   auto const step = [&](index count) {
     mpt::model<float> const net(config.model);
     return train::plan_microbatch(net, sequences::shape_of(count, 512));
@@ -194,7 +194,7 @@ TEST_CASE("run plan: a smaller last batch has room, also if its logits make fewe
   CHECK(plan.memory.activations > step(5).activations);
   CHECK(plan.memory.activations < 2 * step(5).activations);
   CHECK(plan.memory.operations == step(6).operations);
-  config.device_train_microbatch_size = 11;
+  config.data.device_train_microbatch_size = 11;
   CHECK(mpt::plan_run<float>(config, 1).memory.activations == step(11).activations);
 }
 
@@ -205,7 +205,7 @@ TEST_CASE("run plan: an automatic microbatch is the whole batch of a rank where 
   CHECK(plan.split.device_batch == 4);
   CHECK(plan.split.microbatch == 4);
   CHECK(plan.split.accumulation == 1);
-  config.device_train_microbatch_size = 3;
+  config.data.device_train_microbatch_size = 3;
   auto const chosen = mpt::plan_run<float>(config, 3);
   CHECK_FALSE(chosen.is_microbatch_automatic);
   CHECK(chosen.split.microbatch == 3);
@@ -215,12 +215,12 @@ TEST_CASE("run plan: an automatic microbatch is the whole batch of a rank where 
 TEST_CASE("run plan: cheap operations are recomputed where that lets a larger microbatch fit") {
   auto config = configuration(true);  // rows of 12, and a width of 24
   config.model.n_layers = 8;
-  config.global_train_batch_size = 8;
+  config.data.global_train_batch_size = 8;
   auto const cheap = mpt::with_cheap_recomputation({}, 8);
   auto const planned_bytes = [&](index microbatch, mpt::block_recomputation const& recompute) {
     auto forced = config;
-    forced.device_train_microbatch_size = microbatch;
-    forced.recompute = recompute;
+    forced.data.device_train_microbatch_size = microbatch;
+    forced.execution.recompute = recompute;
     return mpt::plan_run<bf16>(forced, 1).memory.total();
   };
   auto const keeping_bytes = planned_bytes(2, {}), recomputing_bytes = planned_bytes(2, cheap);
@@ -245,13 +245,13 @@ TEST_CASE("run plan: cheap operations are recomputed where that lets a larger mi
   check_choice(planned_bytes(1, cheap) - 1, 1, false);
   check_choice(0, 8, false);
   auto const open = config;
-  config.recompute.emplace();  // the user sets: recompute nothing
+  config.execution.recompute.emplace();  // the user sets: recompute nothing
   check_choice(recomputing_bytes, 1, false);
   config = open;
-  config.device_train_microbatch_size = 2;  // fits by recomputation
+  config.data.device_train_microbatch_size = 2;  // fits by recomputation
   check_choice(recomputing_bytes, 2, true);
   config = open;
-  config.train_loader.max_seq_len = config.model.max_seq_len =
+  config.data.train_loader.max_seq_len = config.model.max_seq_len =
       48;  // with 2 x 24 rows or more, recomputation does not pay
   check_choice(planned_bytes(2, cheap), 1, false);
 }
@@ -259,14 +259,14 @@ TEST_CASE("run plan: cheap operations are recomputed where that lets a larger mi
 TEST_CASE("run plan: spare memory avoids exchanges of values, then of gradients") {
   auto config = configuration(true);
   config.model.n_layers = 12;
-  config.recompute.emplace();
-  config.zero_stage = 3;
-  config.parallelism.pipeline = 2;
+  config.execution.recompute.emplace();
+  config.execution.zero_stage = 3;
+  config.execution.parallelism.pipeline = 2;
   auto const forced_bytes = [&](bool reshard, bool every_microbatch) {
     auto forced = config;
-    forced.device_train_microbatch_size = 3;
-    forced.reshard_after_forward = reshard;
-    forced.reduce_every_microbatch = every_microbatch;
+    forced.data.device_train_microbatch_size = 3;
+    forced.execution.reshard_after_forward = reshard;
+    forced.execution.reduce_every_microbatch = every_microbatch;
     return mpt::plan_run<bf16>(forced, 4).memory.total();
   };
   auto const lean_bytes = forced_bytes(true, true), values_bytes = forced_bytes(false, true),
@@ -289,17 +289,17 @@ TEST_CASE("run plan: spare memory avoids exchanges of values, then of gradients"
       CHECK((scatters > 0) == every_microbatch);
     }
   };
-  config.device_train_microbatch_size = 3;
+  config.data.device_train_microbatch_size = 3;
   check_choice(lean_bytes - 1, true, true);
   check_choice(values_bytes - 1, true, forced_bytes(true, false) > values_bytes - 1);
   check_choice(values_bytes, false, true);
   check_choice(both_bytes - 1, false, true);
   check_choice(both_bytes, false, false);
-  check_choice(0, false, false);          // unknown
-  config.reduce_every_microbatch = true;  // set by the user
+  check_choice(0, false, false);                    // unknown
+  config.execution.reduce_every_microbatch = true;  // set by the user
   CHECK(mpt::plan_run<bf16>(config, 4).reduce_every_microbatch);
-  config.reduce_every_microbatch.reset();
-  config.device_train_microbatch_size.reset();  // the largest microbatch that fits comes first
+  config.execution.reduce_every_microbatch.reset();
+  config.data.device_train_microbatch_size.reset();  // the largest microbatch that fits comes first
   auto without_savings = config;
   without_savings.reshard_after_forward = without_savings.reduce_every_microbatch = true;
   for (std::size_t const available : {lean_bytes, values_bytes, both_bytes})
@@ -310,7 +310,7 @@ TEST_CASE("run plan: spare memory avoids exchanges of values, then of gradients"
   CHECK_FALSE(small_model.reshard_after_forward);
   CHECK_FALSE(small_model.reduce_every_microbatch);
   config.model.n_layers = 12;
-  config.parallelism.pipeline = 1;  // one microbatch, so that nothing is accumulated
+  config.execution.parallelism.pipeline = 1;  // one microbatch, so that nothing is accumulated
   CHECK(mpt::plan_run<bf16>(config, 4).reduce_every_microbatch);
   auto const text = mpt::describe_plan(config, mpt::plan_run<bf16>(config, 4), 4, 3);
   CHECK(test::contains(text,
@@ -342,17 +342,17 @@ TEST_CASE_TEMPLATE("run plan: a rank's share of a checkpoint holds master weight
   auto config = configuration(true);
   auto const numbers = static_cast<std::size_t>(parameter_count(config.model));
   auto const saved_bytes = [&](int ranks) {
-    return mpt::bytes_to_save(config, mpt::plan_run<T>(config, ranks).memory);
+    return mpt::bytes_to_save(config.checkpoint, mpt::plan_run<T>(config, ranks).memory);
   };
   std::size_t const whole_bytes = saved_bytes(1);
   CHECK(whole_bytes >= 12 * numbers);  // weights and two states in fp32
   CHECK(whole_bytes < 13 * numbers);   // units are padded
   for (int const stage : {0, 1, 3}) {
-    config.zero_stage = stage;
+    config.execution.zero_stage = stage;
     CHECK(saved_bytes(2) >= whole_bytes / 2);
     CHECK(saved_bytes(2) < whole_bytes * 11 / 20);
   }
-  config.zero_stage = 0;
+  config.execution.zero_stage = 0;
   config.optimizer.disable_grad = {{"wte", ""}};  // saved in its own precision, without states
   auto const frozen =                             // padded to whole cache lines
       static_cast<std::size_t>((config.model.vocab_size * config.model.d_model + 31) / 32 * 32);
@@ -388,9 +388,9 @@ TEST_CASE("run plan: copies for saves use spare memory and never reduce the micr
     return plan.saves_in_background;
   };
   for (bool const offload : {false, true}) {
-    config.offload_optimizer = offload;
+    config.execution.offload_optimizer = offload;
     auto const memory = mpt::plan_run<bf16>(config, 1).memory;
-    auto const save_bytes = bytes_to_save(config, memory);
+    auto const save_bytes = bytes_to_save(config.checkpoint, memory);
     CHECK((memory.offloaded > 0) == offload);
     CHECK(saves_in_background(0));  // unknown
     CHECK(saves_in_background(memory.total() + save_bytes));
@@ -410,9 +410,9 @@ TEST_CASE("describe_plan: the table has the layout and the memory of every pipel
   config.model.n_heads = 4;
   config.model.n_layers = 3;
   config.model.vocab_size = 38;
-  config.zero_stage = 3;
-  config.parallelism.tensor = config.parallelism.pipeline = 2;
-  config.device_train_microbatch_size = 3;
+  config.execution.zero_stage = 3;
+  config.execution.parallelism.tensor = config.execution.parallelism.pipeline = 2;
+  config.data.device_train_microbatch_size = 3;
   auto const plan = mpt::plan_run<float>(config, 8, 8);
   REQUIRE(plan.by_stage.size() == 2);
   CHECK(plan.memory.total() == std::max(plan.by_stage[0].total(), plan.by_stage[1].total()));
@@ -426,7 +426,7 @@ TEST_CASE("describe_plan: the table has the layout and the memory of every pipel
   }
   CHECK_FALSE(test::contains(text, "operations' scratch"));  // not planned on the host
 
-  config.parallelism.overlap_weight_gradients = true;
+  config.execution.parallelism.overlap_weight_gradients = true;
   auto on_gpus = mpt::plan_run<float>(config, 8, 0, 0);
   CHECK(on_gpus.memory.scratch.compute == std::size_t{32} << 20);  // a matrix product's
   CHECK(on_gpus.memory.scratch.weights == std::size_t{32} << 20);  // their own stream
@@ -434,12 +434,12 @@ TEST_CASE("describe_plan: the table has the layout and the memory of every pipel
   on_gpus.available = on_gpus.memory.total() - 1;
   CHECK(test::contains(test::message_of([&] { require_fits(on_gpus); }),
                        "operations' scratch " + mpt::console::bytes(0x1p26) + ", activations "));
-  config.parallelism.overlap_weight_gradients = false;
+  config.execution.parallelism.overlap_weight_gradients = false;
   auto const uneven = mpt::describe_plan(config, mpt::plan_run<float>(config, 20, 20), 20, 3);
   CHECK(test::contains(uneven,
                        "12 sequences of 12 = 5 data ranks × 1 microbatches of 3; 2 have 3 "
                        "sequences, 3 one less"));
-  config.parallelism.tensor = 5;
+  config.execution.parallelism.tensor = 5;
   CHECK(test::message_of([&] {
           (void)mpt::plan_run<float>(config, 8, 8);
         }).starts_with("parallelism: this layout is not possible:"));
@@ -447,12 +447,12 @@ TEST_CASE("describe_plan: the table has the layout and the memory of every pipel
 
 TEST_CASE("describe_plan: the table has model, batch and memory") {
   auto config = configuration(true);
-  config.device_train_microbatch_size = 5;
+  config.data.device_train_microbatch_size = 5;
   auto const text = mpt::describe_plan(config, mpt::plan_run<float>(config, 2, 2), 2, 3);
   CHECK_FALSE(test::contains(text, "unit buffers"));
   auto sharded = config;
-  sharded.zero_stage = 3;
-  sharded.parallelism.shard = 2;
+  sharded.execution.zero_stage = 3;
+  sharded.execution.parallelism.shard = 2;
   auto const shards_text = mpt::describe_plan(sharded, mpt::plan_run<float>(sharded, 4, 4), 4, 3);
   CHECK(test::contains(shards_text, "4: replicate 2 x shard 2, ZeRO stage 3"));
   CHECK(test::contains(shards_text, "  unit buffers"));

@@ -24,11 +24,11 @@ mpt::train_config configuration() {
   config.model.n_heads = 4;
   config.model.n_layers = 2;
   config.model.vocab_size = 32;
-  config.train_loader.max_seq_len = 8;
-  config.global_train_batch_size = 4;
-  config.parallelism.tensor = 2;
-  config.parallelism.context = 2;
-  config.parallelism.sequence_parallel = true;
+  config.data.train_loader.max_seq_len = 8;
+  config.data.global_train_batch_size = 4;
+  config.execution.parallelism.tensor = 2;
+  config.execution.parallelism.context = 2;
+  config.execution.parallelism.sequence_parallel = true;
   return config;
 }
 
@@ -75,7 +75,7 @@ TEST_CASE(
 
 TEST_CASE("run mesh: ranks that share a part of the data read it once") {
   auto config = configuration();
-  config.parallelism.pipeline = 2;
+  config.execution.parallelism.pipeline = 2;
   std::atomic<int> reads = 0, ends = 0;
   std::mutex lock;
   std::map<int, std::multiset<std::int32_t>> ids_by_part;
@@ -104,7 +104,7 @@ TEST_CASE("run mesh: ranks that share a part of the data read it once") {
 
 TEST_CASE("run mesh: one rank has no groups and reads everything") {
   auto config = configuration();
-  config.parallelism = {};
+  config.execution.parallelism = {};
   parallel::threads::run(1, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::any_communicator world(std::move(comm));
@@ -121,7 +121,7 @@ TEST_CASE("run mesh: one rank has no groups and reads everything") {
 
 TEST_CASE("run mesh: every rank refuses a bad layout before it communicates") {
   auto config = configuration();
-  config.parallelism.tensor = 3;
+  config.execution.parallelism.tensor = 3;
   CHECK_THROWS_AS(parallel::threads::run(6,
                                          [&](parallel::threads::communicator& comm) {
                                            parallel::host::device device;
@@ -132,7 +132,7 @@ TEST_CASE("run mesh: every rank refuses a bad layout before it communicates") {
 }
 
 TEST_CASE("run mesh: planned groups have the sizes of the configuration") {
-  auto const planned = mpt::planned_groups(configuration());
+  auto const planned = mpt::planned_groups(configuration().execution.parallelism);
   CHECK(planned.tensor.size() == 2);
   CHECK(planned.tensor.divides_rows());
   CHECK(planned.context.group.size() == 2);

@@ -16,13 +16,13 @@ mpt::train_config configuration() {
   config.model.n_layers = 4;
   config.model.vocab_size = 37;
   config.model.max_seq_len = 12;
-  config.train_loader.max_seq_len = 12;
-  config.max_duration = {3, mpt::time_unit::batch};
-  config.global_train_batch_size = 16;
-  config.device_train_microbatch_size = 2;
-  config.zero_stage = 3;
-  config.parallelism.pipeline = 2;
-  config.parallelism.schedule = "1f1b";
+  config.data.train_loader.max_seq_len = 12;
+  config.run.max_duration = {3, mpt::time_unit::batch};
+  config.data.global_train_batch_size = 16;
+  config.data.device_train_microbatch_size = 2;
+  config.execution.zero_stage = 3;
+  config.execution.parallelism.pipeline = 2;
+  config.execution.parallelism.schedule = "1f1b";
   return config;
 }
 
@@ -62,8 +62,8 @@ TEST_CASE(
 
 TEST_CASE("step plans: a single rank has one list and no links") {
   auto config = configuration();
-  config.parallelism.pipeline = 1;
-  config.zero_stage = 0;
+  config.execution.parallelism.pipeline = 1;
+  config.execution.zero_stage = 0;
   auto const plans = mpt::step_plans_of<float>(config, mpt::plan_run<float>(config, 1), false);
   REQUIRE(plans.size() == 1);
   CHECK(plans[0].microbatches == 8);
