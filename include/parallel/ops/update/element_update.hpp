@@ -127,10 +127,10 @@ struct update_arguments {
   [[nodiscard]] index parts() const { return detail::run_count(values); }
   void compute(index part) const {
     Factors<A> const f(options);
-    A const gradient_scale = options.gradient_scale == nullptr ? A(1) : *options.gradient_scale;
+    A const gradient_factor = options.gradient_scale == nullptr ? A(1) : *options.gradient_scale;
     auto const update = [&](auto... state) {
       detail::for_each_in_run(part, values, [&](std::size_t i) {
-        f.update(gradients[i] * gradient_scale, master[i], state[i]...);
+        f.update(gradients[i] * gradient_factor, master[i], state[i]...);
         values[i] = static_cast<T>(master[i]);
       });
     };
