@@ -196,7 +196,7 @@ void print_difference(checkpoint::tensor_difference const& one, parallel::index 
       plain_text(one.tensor), one.elements, size, one.first, one.left, one.right, one.largest);
 }
 
-json json_of(checkpoint::tensor_difference const& one, parallel::index size) {
+json to_json(checkpoint::tensor_difference const& one, parallel::index size) {
   if (!one.form.empty()) return {{"tensor", one.tensor}, {"problem", one.form}};
   return {{"tensor", one.tensor},  {"elements", size}, {"different", one.elements},
           {"first", one.first},    {"left", one.left}, {"right", one.right},
@@ -212,7 +212,7 @@ void diff(fs::path const& left_folder, fs::path const& right_folder, bool as_jso
   for (auto const& one : found) {
     auto const size = one.form.empty() ? left.at(one.tensor).size() : 0;
     if (as_json)
-      report["tensors"].push_back(json_of(one, size));
+      report["tensors"].push_back(to_json(one, size));
     else
       print_difference(one, size);
   }

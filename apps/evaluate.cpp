@@ -53,7 +53,7 @@ struct arguments {
   std::string first_model_option;  // the first given option that does not go with a YAML
 };
 
-apps::text_request text_of(arguments const& args) {
+apps::text_request requested_text(arguments const& args) {
   return {.data = args.data,
           .model = args.model,
           .tokenizer = args.tokenizer,
@@ -75,9 +75,9 @@ std::function<std::optional<mpt::sequences>()> every_nth(
 
 /// The plan of an evaluation of one or several models, read and checked before any rank starts.
 struct evaluation {
-  std::vector<mpt::icl::evaluated_model> models;
-  std::vector<mpt::icl::loaded_task> tasks = {};
-  std::optional<mpt::icl::gauntlet_config> gauntlet = {};
+  std::vector<mpt::eval::evaluated_model> models;
+  std::vector<mpt::eval::loaded_task> tasks = {};
+  std::optional<mpt::eval::gauntlet_config> gauntlet = {};
   std::optional<std::int64_t> subset_batches = {};
   std::optional<int> ranks;
   int tensor = 1;
@@ -105,28 +105,28 @@ mpt::tokenizer tokenizer_of(std::string const& named, mpt::model_source const& s
 
 /// Runs all tasks on a loaded model. `ends`: the tokens that end a text, by the model's files.
 /// Collective.
-std::vector<mpt::icl::task_result> run_tasks(evaluation const& plan, apps::loaded_model& model,
-                                             mpt::tokenizer const& tokenizer,
-                                             std::vector<std::int32_t> const& ends, bool shows) {
-  namespace icl = mpt::icl;
+std::vector<mpt::eval::task_result> run_tasks(evaluation const& plan, apps::loaded_model& model,
+                                              mpt::tokenizer const& tokenizer,
+                                              std::vector<std::int32_t> const& ends, bool shows) {
+  namespace eval = mpt::eval;
   std::int64_t longest = 2;
   std::size_t total_rows = 0;
   for (auto const& task : plan.tasks) {
     longest = std::max(longest, task.config.max_seq_len);
     for (auto const& [category, part] : task.parts)
       total_rows +=
-          task.config.shots.size() * icl::rows_to_run(task.config, part, plan.subset_batches);
+          task.config.shots.size() * eval::rows_to_run(task.config, part, plan.subset_batches);
   }
   auto const texts = model.texts({.tokens = longest});
-  icl::task_model scorer(*texts);
-  icl::row_sharing const sharing{
+  eval::task_model scorer(*texts);
+  eval::row_sharing const sharing{
       .rank = model.replica(), .ranks = model.replicas(), .gather = [&](std::string const& text) {
         return model.gather(text);
       }};
   std::optional<mpt::console::progress> bar;
   if (shows) bar.emplace("tasks");
   std::size_t finished_rows = 0;
-  std::vector<icl::task_result> out;
+  std::vector<eval::task_result> out;
   for (auto const& task : plan.tasks)
     for (auto const shots : task.config.shots) {
       std::size_t rows = 0;
@@ -138,7 +138,7 @@ std::vector<mpt::icl::task_result> run_tasks(evaluation const& plan, apps::loade
                     fmt::format("{}, {}-shot", task.config.label, shots));
       };
       out.push_back(
-          icl::run_task(task, shots, tokenizer, scorer, sharing, plan.subset_batches, seen, ends));
+          eval::run_task(task, shots, tokenizer, scorer, sharing, plan.subset_batches, seen, ends));
       finished_rows += out.back().rows();
     }
   return out;
@@ -147,7 +147,7 @@ std::vector<mpt::icl::task_result> run_tasks(evaluation const& plan, apps::loade
 /// The results of one model on text and on tasks.
 struct outcome {
   std::optional<mpt::evaluation_result> text;
-  mpt::icl::model_report report;
+  mpt::eval::model_report report;
 };
 
 outcome evaluate(arguments const& args, evaluation const& plan, std::size_t model_index,
@@ -158,7 +158,7 @@ outcome evaluate(arguments const& args, evaluation const& plan, std::size_t mode
   mpt::model_source const source(request.path, request.adapter);
   if (comm.rank() == 0 && !source.note().empty()) console::say("note: {}\n", source.note());
   auto const& config = source.config();
-  if (request.stated) mpt::icl::check_stated(*request.stated, config, request.name);
+  if (request.stated) mpt::eval::check_stated(*request.stated, config, request.name);
   auto const length = args.sequence_length > 0 ? args.sequence_length : config.max_seq_len;
   parallel::require(!config.learned_pos_emb || length <= config.max_seq_len, "--seq_len ", length,
                     " is longer than the ", config.max_seq_len, " positions the model has");
@@ -167,7 +167,7 @@ outcome evaluate(arguments const& args, evaluation const& plan, std::size_t mode
                       task.config.label, ": max_seq_len ", task.config.max_seq_len,
                       " is longer than the ", config.max_seq_len, " positions of ", request.name);
   std::optional<apps::text_batches> data;
-  if (!args.data.empty()) data = apps::open_text(text_of(args), source, length);
+  if (!args.data.empty()) data = apps::open_text(requested_text(args), source, length);
   if (data && comm.rank() == 0 && !data->note.empty()) console::say("note: {}\n", data->note);
   std::optional<mpt::tokenizer> tokenizer;
   mpt::text_ends ends;
@@ -175,7 +175,7 @@ outcome evaluate(arguments const& args, evaluation const& plan, std::size_t mode
     tokenizer = tokenizer_of(request.tokenizer, source);
     ends = text_ends_of(source, *tokenizer);
     bool const writes = std::ranges::any_of(plan.tasks, [](auto const& task) {
-      return task.config.kind == mpt::icl::task_kind::generation;
+      return task.config.kind == mpt::eval::task_kind::generation;
     });
     if (writes && comm.rank() == 0 && !ends.note.empty()) console::say("note: {}\n", ends.note);
   }
@@ -199,7 +199,7 @@ outcome evaluate(arguments const& args, evaluation const& plan, std::size_t mode
       console::say("{}\n", note);
     if (tokenizer) out.report.tasks = run_tasks(plan, model, *tokenizer, ends.tokens, shows);
     if (plan.gauntlet)
-      out.report.gauntlet = mpt::icl::score_gauntlet(*plan.gauntlet, out.report.tasks);
+      out.report.gauntlet = mpt::eval::score_gauntlet(*plan.gauntlet, out.report.tasks);
   };
   apps::with_loaded_model({.source = source,
                            .bf16 = plan.bf16,
@@ -217,7 +217,7 @@ outcome evaluate(arguments const& args, evaluation const& plan, std::size_t mode
 void report(arguments const& args, evaluation const& plan, std::vector<outcome> const& outcomes,
             bool from_yaml) {
   using nlohmann::ordered_json;
-  std::vector<mpt::icl::model_report> reports;
+  std::vector<mpt::eval::model_report> reports;
   auto records = ordered_json::array();
   bool const quiet = args.json.is_printed_alone();
   for (auto const& result : outcomes) {
@@ -279,7 +279,7 @@ evaluation read_yaml(arguments& args) {
   say_once(config.report);
   args.device = config.device;
   return {.models = std::move(config.models),
-          .tasks = mpt::icl::load_tasks(config.tasks),
+          .tasks = mpt::eval::load_tasks(config.tasks),
           .gauntlet = std::move(config.gauntlet),
           .subset_batches = config.subset_batches,
           .ranks = config.ranks ? std::optional(static_cast<int>(*config.ranks)) : args.ranks,
@@ -308,7 +308,7 @@ evaluation read_options(arguments const& args) {
   parallel::require(!sees_ends || fs::is_directory(args.data),
                     "--eos_token_id and --bos_token_id tell where texts end in an MDS set, and "
                     "there is none; leave them out");
-  evaluation out{.models = {{.name = mpt::icl::name_of(args.name, args.adapter),
+  evaluation out{.models = {{.name = mpt::eval::model_name(args.name, args.adapter),
                              .path = args.model,
                              .adapter = args.adapter,
                              .tokenizer = args.tokenizer,
@@ -321,12 +321,12 @@ evaluation read_options(arguments const& args) {
     auto const length = args.sequence_length > 0
                             ? args.sequence_length
                             : mpt::model_source(args.model).config().max_seq_len;
-    out.tasks = mpt::icl::load_tasks(mpt::icl::read_task_file(
+    out.tasks = mpt::eval::load_tasks(mpt::eval::read_task_file(
         args.tasks, {.batch_size = args.batch_size, .max_seq_len = length}, found));
   }
   if (!args.gauntlet.empty()) {
     parallel::require(!args.tasks.empty(), "--eval_gauntlet needs --icl_tasks");
-    out.gauntlet = mpt::icl::read_gauntlet_file(args.gauntlet, found);
+    out.gauntlet = mpt::eval::read_gauntlet_file(args.gauntlet, found);
   }
   say_once(found);
   return out;

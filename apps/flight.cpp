@@ -16,7 +16,7 @@
 namespace {
 
 /// What the recorders tell together, as JSON.
-nlohmann::ordered_json json_of(std::vector<parallel::flight_log> const& logs) {
+nlohmann::ordered_json to_json(std::vector<parallel::flight_log> const& logs) {
   auto const found = parallel::findings(logs);
   auto ranks = nlohmann::ordered_json::array();
   for (auto const& log : logs)
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
     parallel::require(!logs.empty(), folder.native(),
                       ": there is no flight-rank<N>.ring here; a run on several ranks keeps "
                       "them in its save_folder until it ends well");
-    json.write(json_of(logs));
+    json.write(to_json(logs));
     if (!json.is_printed_alone())
       fmt::print("{}", mpt::console::plain_text(parallel::report(logs, calls)));
   });

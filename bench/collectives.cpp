@@ -66,7 +66,7 @@ template <class Timed>
 std::uint64_t print_table(Timed& timed, any_communicator& comm, operation_kind kind,
                           arguments const& args, std::uint64_t max_bytes, std::size_t element) {
   bool const is_printing = comm.rank() == 0;
-  auto const name = kind == operation_kind::send ? std::string_view("send_recv") : name_of(kind);
+  auto const name = kind == operation_kind::send ? std::string_view("send_recv") : to_string(kind);
   auto const say = [&](std::string const& line) {
     if (!is_printing) return;
     fmt::print("{}\n", line);
@@ -126,7 +126,7 @@ void run_on(arguments const& args, any_communicator& comm, Device& device,
   timed_collectives<T, Device, any_communicator> timed(device, comm, max_bytes);
   std::uint64_t wrong = 0;
   for (auto const kind : kinds)
-    if (args.collective == "all" || args.collective == name_of(kind))
+    if (args.collective == "all" || args.collective == to_string(kind))
       wrong += print_table(timed, comm, kind, args, max_bytes, sizeof(T));
   apps::on_every_rank(
       [&] { require(wrong == 0, wrong, " values were wrong: the tables show in which calls"); });
@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
   arguments args;
   CLI::App app{"Times of collectives by size, as the table of NVIDIA's nccl-tests"};
   std::vector<std::string> names{"all"};
-  for (auto const kind : kinds) names.emplace_back(name_of(kind));
+  for (auto const kind : kinds) names.emplace_back(to_string(kind));
   app.add_option("--collective", args.collective)->check(CLI::IsMember(names));
   app.add_option("--ranks", args.ranks, "threads; under mpirun its processes")
       ->check(apps::whole_number(1, 1024));

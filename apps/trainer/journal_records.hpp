@@ -56,7 +56,7 @@ inline void write_start(mpt::train_config const& config, mpt::run_plan const& pl
         fmt::format("{}, {} microbatches of {}", describe_layout(config.execution, plan.layout),
                     plan.split.accumulation, plan.split.microbatch)},
        {"metrics_file", metrics.empty() ? "" : std::filesystem::absolute(metrics).string()},
-       {"memory_plan", mpt::json_of(plan.memory)},
+       {"memory_plan", mpt::to_json(plan.memory)},
        {"notes", std::move(notes)},
        {"configuration", std::move(configuration)}});
 }

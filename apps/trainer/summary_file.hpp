@@ -82,7 +82,7 @@ namespace apps {
                             {"token_accuracy", s.evaluation->accuracy}};
   for (auto const& [name, value] : s.tasks.metrics) record["tasks"][name] = value;
   if (packing_ratio) record["packing_ratio"] = *packing_ratio;
-  record["table_row"] = json_of(row);
+  record["table_row"] = to_json(row);
   return record;
 }
 

@@ -283,7 +283,7 @@ void print_end(mpt::data_config const& data, mpt::checkpoint_config const& check
           ? ""
           : fmt::format(", {:.0f} % of the time waiting for data", 100 * summary.data_wait_share),
       checkpoint.save_folder.empty() ? "" : ", checkpoint " + summary.checkpoint);
-  fmt::print("{}", text_of(row));
+  fmt::print("{}", to_string(row));
   say_how_to_resume(checkpoint, summary);
   constexpr double long_run = 600;  // seconds after which the interval of saves matters
   if (summary.seconds < long_run) return;
@@ -350,7 +350,7 @@ void train(mpt::train_config const& config, apps::results_file const& json,
   apps::write_end(config.checkpoint, summary);
   auto results = apps::json_of_run(config.model, config.execution, config.run, summary, plan,
                                    comm.size(), device_name, row, parts.packing_ratio);
-  if (network) results["network"] = mpt::json_of(*network);
+  if (network) results["network"] = mpt::to_json(*network);
   json.write(apps::write_summary(config.checkpoint, summary, results));
   if (json.is_printed_alone())
     say_how_to_resume(config.checkpoint, summary);

@@ -23,7 +23,7 @@
 #include <parallel/ops/reference.hpp>
 
 // layers, and those that hold slices
-#include <parallel/context/attention.hpp>
+#include <parallel/context_parallel/attention.hpp>
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/dropout.hpp>

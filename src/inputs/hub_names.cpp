@@ -67,7 +67,7 @@ template <class Get>
   return node != nullptr && node->is_scalar() ? node : nullptr;
 }
 
-[[nodiscard]] std::string text_of(config_node& root, std::initializer_list<char const*> keys) {
+[[nodiscard]] std::string setting_text(config_node& root, std::initializer_list<char const*> keys) {
   auto const* const node = scalar_of(root, keys);
   return node == nullptr ? std::string() : node->text;
 }
@@ -95,7 +95,7 @@ template <class Get>
   if (callbacks != nullptr && callbacks->is_map() &&
       callbacks->find("generate_callback") != nullptr)
     return true;
-  return text_of(root, {"train_loader", "name"}) == "finetuning" &&
+  return setting_text(root, {"train_loader", "name"}) == "finetuning" &&
          scalar_of(root, {"train_loader", "dataset", "hf_name"}) != nullptr;
 }
 
@@ -172,7 +172,7 @@ mpt::train_config training_file::load(
 
 void training_file::replace_names(config_node& root) {
   auto const is_set = [&](std::initializer_list<char const*> keys, bool fallback) {
-    return mpt::parse_bool(text_of(root, keys)).value_or(fallback);
+    return mpt::parse_bool(setting_text(root, keys)).value_or(fallback);
   };
   bool const is_plan = is_set({"dry_run"}, false) || is_set({"print_plan"}, false);
   bool const has_weights = !is_plan && is_set({"model", "pretrained"}, true);
@@ -205,9 +205,9 @@ void fetch_named_sets(mpt::data_config& data) {
     if (loader.finetuning) fetch_set(*loader.finetuning);
 }
 
-mpt::icl::eval_config load_eval_config(fs::path const& file,
-                                       std::span<std::string const> overrides) {
-  return mpt::icl::load_eval_config(file, overrides, [](config_node& root) {
+mpt::eval::eval_config load_eval_config(fs::path const& file,
+                                        std::span<std::string const> overrides) {
+  return mpt::eval::load_eval_config(file, overrides, [](config_node& root) {
     replace_evaluated_names(root, root);
     if (auto* const models = root.find("models"); models != nullptr && models->is_list())
       for (auto& model : models->items)

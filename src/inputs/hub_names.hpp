@@ -54,7 +54,7 @@ class training_file {
 void fetch_named_sets(mpt::data_config& data);
 
 /// Reads an evaluation's configuration; models and tokenizers that it names as on the hub are got.
-[[nodiscard]] mpt::icl::eval_config load_eval_config(std::filesystem::path const& file,
-                                                     std::span<std::string const> overrides);
+[[nodiscard]] mpt::eval::eval_config load_eval_config(std::filesystem::path const& file,
+                                                      std::span<std::string const> overrides);
 
 }  // namespace apps

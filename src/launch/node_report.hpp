@@ -33,7 +33,7 @@ struct node_report {
 /// The largest allowed difference between the clocks of two machines, in seconds.
 inline constexpr double max_clock_difference = 30;
 
-[[nodiscard]] inline std::string name_of(node_report const& report) {
+[[nodiscard]] inline std::string to_string(node_report const& report) {
   return fmt::format("node {} ({})", report.node, report.host);
 }
 
@@ -49,13 +49,13 @@ inline constexpr double max_clock_difference = 30;
         option{"--least", &node_report::min_nodes},
         option{"--multiple", &node_report::node_multiple}})
     if (first.*value != other.*value)
-      return fmt::format("{} has {} {}, {} {}; start all with the same", name_of(other), name,
-                         other.*value, name_of(first), first.*value);
+      return fmt::format("{} has {} {}, {} {}; start all with the same", to_string(other), name,
+                         other.*value, to_string(first), first.*value);
   if (first.program_hash != other.program_hash)
     return fmt::format(
         "{} runs another program than {}: {} is not the same file as {}; install "
         "one build on all nodes",
-        name_of(other), name_of(first), other.program, first.program);
+        to_string(other), to_string(first), other.program, first.program);
   auto const argument_text = [](node_report const& report, std::size_t i) {
     return i < report.arguments.size() ? "'" + report.arguments[i] + "'" : std::string("nothing");
   };
@@ -64,19 +64,19 @@ inline constexpr double max_clock_difference = 30;
       return fmt::format(
           "{} runs the program with other arguments than {}: {}, not {}; start all "
           "with the same",
-          name_of(other), name_of(first), argument_text(other, i), argument_text(first, i));
+          to_string(other), to_string(first), argument_text(other, i), argument_text(first, i));
   for (auto const& [file, hash] : first.files) {
     auto const found = other.files.find(file);
     if (found == other.files.end() || found->second != hash)
       return fmt::format("{} has another {} than {}; give all nodes the same configuration",
-                         name_of(other), file, name_of(first));
+                         to_string(other), file, to_string(first));
   }
   double const ahead = other.clock - first.clock;
   if (std::abs(ahead) > max_clock_difference)
     return fmt::format(
         "the clock of {} is {:.0f} s {} that of {}; set the machines' clocks "
         "(chrony, ntp)",
-        name_of(other), std::abs(ahead), ahead > 0 ? "ahead of" : "behind", name_of(first));
+        to_string(other), std::abs(ahead), ahead > 0 ? "ahead of" : "behind", to_string(first));
   return {};
 }
 

@@ -56,7 +56,7 @@ void catch_segmentation_faults() {
          (!to.is_pooled && m.accesses.contains({device, to.device}));
 }
 
-[[nodiscard]] std::string text_of(memory::allocation const& allocation) {
+[[nodiscard]] std::string to_string(memory::allocation const& allocation) {
   return allocation.device == memory::pinned ? "pinned memory"
                                              : "memory of GPU " + std::to_string(allocation.device);
 }
@@ -71,7 +71,7 @@ void catch_segmentation_faults() {
   auto const* const from = static_cast<std::byte const*>(pointer);
   if (found.bytes > 0 && from + bytes > found.begin + found.bytes)
     throw std::runtime_error(std::to_string(bytes) + " bytes go beyond the end of " +
-                             text_of(found));
+                             to_string(found));
   return found;
 }
 
@@ -215,7 +215,7 @@ void require_access(int device, void const* memory, std::size_t bytes, std::stri
   if (found.bytes == 0)
     throw std::runtime_error(std::string(label) + " is memory of the host that is not pinned");
   if (!has_access(device, found))
-    throw std::runtime_error(std::string(label) + " is " + text_of(found) + ", to which GPU " +
+    throw std::runtime_error(std::string(label) + " is " + to_string(found) + ", to which GPU " +
                              std::to_string(device) + " has no access");
 }
 
@@ -256,7 +256,7 @@ cudaError_t launch(cudaStream_t stream, kernel_launch const& kernel,
       std::memcpy(&pointer, kernel.arguments.data() + offset, sizeof pointer);
       auto const found = m.store.find(pointer);
       if (found.bytes > 0 && !has_access(device, found))
-        throw std::runtime_error("it was given " + text_of(found) + ", to which GPU " +
+        throw std::runtime_error("it was given " + to_string(found) + ", to which GPU " +
                                  std::to_string(device) + " has no access");
     }
     std::size_t number = 0;

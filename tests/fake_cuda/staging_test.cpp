@@ -93,7 +93,7 @@ void check_kinds(std::size_t chunks, std::size_t remainder, reduction combine) {
     for (auto const kind :
          {operation_kind::all_reduce, operation_kind::reduce_scatter, operation_kind::all_gather,
           operation_kind::all_to_all, operation_kind::broadcast}) {
-      CAPTURE(name_of(kind));
+      CAPTURE(to_string(kind));
       auto const shards = parallel::detail::shards_of(kind, ranks);
       std::size_t const chunk_elements =
           staging_bytes / 4 / (std::max(shards.in, shards.out) * sizeof(T));

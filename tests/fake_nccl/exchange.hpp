@@ -114,7 +114,7 @@ inline registration const* registered(ncclComm const& comm, void const* memory, 
 inline void count_traffic(library& l, ncclComm const& comm, primitive& p, std::size_t read,
                           std::size_t written) {
   auto& sum = l.history.exchanged[concat(names[static_cast<int>(p.operation)], " of ",
-                                         parallel::name_of(dtype_of(p.type)))];
+                                         parallel::to_string(dtype_of(p.type)))];
   auto const add = [&](void const* memory, std::size_t bytes, window_location& location) {
     if (memory == nullptr) return false;
     auto const* const found = registered(comm, memory, bytes);

@@ -602,15 +602,15 @@ group finetuning_group() {
 group task_group() {
   group out{"Tasks of in-context learning", {}};
   data_test::scratch_folder const folder;
-  using mpt::icl::task_kind;
+  using mpt::eval::task_kind;
   auto const add = [&](task_kind kind, std::string const& bytes, bool categories = false) {
     put_file(folder / "t.jsonl", bytes);
-    mpt::icl::task_config task;
+    mpt::eval::task_config task;
     task.file = folder / "t.jsonl";
     task.kind = kind;
     task.has_categories = categories;
-    out.rows.push_back({std::string(name_of(kind)) + ": " + code(bytes),
-                        message_of(folder.path(), [&] { (void)mpt::icl::read_task_rows(task); })});
+    out.rows.push_back({std::string(to_string(kind)) + ": " + code(bytes),
+                        message_of(folder.path(), [&] { (void)mpt::eval::read_task_rows(task); })});
   };
   add(task_kind::language_modeling, "");
   add(task_kind::language_modeling, "{\"context\": \"a\", \"answer\": \"b\"}");

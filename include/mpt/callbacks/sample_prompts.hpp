@@ -17,7 +17,7 @@ struct sample_prompts {
   std::vector<std::int32_t> end_tokens;        ///< tokens that end a text; may be empty
   std::int64_t tokens = 0;                     ///< the number of tokens of the tokenizer
   /// Returns the text of ids of the tokenizer, without special tokens.
-  std::function<std::string(std::span<std::int32_t const>)> text_of;
+  std::function<std::string(std::span<std::int32_t const>)> decode;
 };
 
 /// The prompts of a configuration that has a generate_callback. Throws when the tokenizer does not

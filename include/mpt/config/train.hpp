@@ -172,8 +172,8 @@ struct checkpoint_config {
 
 /// In-context learning tasks that the model is evaluated on; may be empty.
 struct icl_config {
-  std::vector<icl::task_config> tasks;
-  std::optional<icl::gauntlet_config> gauntlet;
+  std::vector<eval::task_config> tasks;
+  std::optional<eval::gauntlet_config> gauntlet;
   std::optional<std::int64_t> subset_batches;  ///< batches of a task without categories; none: all
 
   friend bool operator==(icl_config const&, icl_config const&) = default;

@@ -20,7 +20,7 @@
 #include <mpt/yaml/document.hpp>
 #include <mpt/yaml/report.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 struct evaluated_model {
   std::string name;
@@ -50,8 +50,8 @@ struct eval_config {
 };
 
 /// The default name of a model in tables: its folder and the folder of its adapter.
-[[nodiscard]] std::string name_of(std::filesystem::path const& model,
-                                  std::filesystem::path const& adapter);
+[[nodiscard]] std::string model_name(std::filesystem::path const& model,
+                                     std::filesystem::path const& adapter);
 
 namespace detail {
 
@@ -75,4 +75,4 @@ namespace detail {
 /// found.
 void check_stated(model_config const& stated, model_config const& found, std::string_view origin);
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

@@ -13,7 +13,7 @@
 #include <mpt/config/data/gauntlet_config.hpp>
 #include <mpt/eval/icl_run.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 struct gauntlet_result {
   std::vector<std::pair<std::string, double>> averages;
@@ -26,4 +26,4 @@ struct gauntlet_result {
 [[nodiscard]] gauntlet_result score_gauntlet(gauntlet_config const& config,
                                              std::span<task_result const> tasks);
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

@@ -25,7 +25,7 @@
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 /// The rows that precede each row as examples, [rows][shots], empty for none. One generator draws
 /// for all rows in order, so a rank that runs only some rows still draws for all.
@@ -90,4 +90,4 @@ class example_maker {
   std::size_t longest_answer_ = 0;  // tokens
 };
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

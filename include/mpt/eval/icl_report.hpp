@@ -11,7 +11,7 @@
 #include <mpt/eval/gauntlet.hpp>
 #include <mpt/eval/icl_run.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 /// One model's results.
 struct model_report {
@@ -37,4 +37,4 @@ struct model_report {
 /// is right.
 [[nodiscard]] std::string row_lines(model_report const& report);
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

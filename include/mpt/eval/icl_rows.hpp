@@ -20,7 +20,7 @@
 #include <mpt/data/document_reader.hpp>
 #include <parallel/checkpoint/format/json.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 struct task_row {
   std::uint64_t line = 0;
@@ -62,4 +62,4 @@ struct loaded_task {
 /// Reads the files of all tasks, before anything is computed.
 [[nodiscard]] std::vector<loaded_task> load_tasks(std::vector<task_config> const& tasks);
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

@@ -19,7 +19,7 @@
 #include <mpt/eval/icl_score.hpp>
 #include <mpt/generate/stop_strings.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 /// The number of a rank and of all ranks, which determine the rows of a task that the rank
 /// computes, and the function that gathers the results.
@@ -133,4 +133,4 @@ template <class Model>
   return out;
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

@@ -18,7 +18,7 @@
 #include <mpt/eval/icl_example.hpp>
 #include <mpt/generate/generate.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 struct option_score {
   double loss = 0;  ///< mean over the scored tokens, in nats: the logarithm of the perplexity
@@ -54,4 +54,4 @@ class task_model {
 [[nodiscard]] bool is_answer_right(task_config const& task, std::string_view output,
                                    std::span<std::string const> answers);
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

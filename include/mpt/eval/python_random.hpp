@@ -16,7 +16,7 @@
 
 #include <parallel/core/error.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 /// random.Random(seed), for a seed that is not negative.
 class python_random {
@@ -87,4 +87,4 @@ class python_set {
 [[nodiscard]] std::vector<std::size_t> draw_examples(std::size_t rows, std::size_t shots,
                                                      std::size_t row, python_random& random);
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

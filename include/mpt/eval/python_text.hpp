@@ -6,7 +6,7 @@
 
 #include <mpt/tokenizer/character_class.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 /// str.isspace() of one character: Unicode's white space and the four ASCII separators.
 [[nodiscard]] constexpr bool is_python_space(char32_t c) {
@@ -24,4 +24,4 @@ namespace mpt::icl {
 /// lower case by itself, so a final Greek sigma is not distinguished.
 [[nodiscard]] std::string normalise_answer(std::string_view answer);
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

@@ -98,7 +98,7 @@ class torch_file {
 
   void read_config(pickle const& content);
 
-  [[nodiscard]] nlohmann::json json_of(pickle const& content, pickle::id value_id, int depth,
+  [[nodiscard]] nlohmann::json to_json(pickle const& content, pickle::id value_id, int depth,
                                        std::size_t& value_budget) const;
 
   zip_archive zip_;

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include <mpt/vocabulary.hpp>
-#include <parallel/context/rotary_positions.hpp>
+#include <parallel/context_parallel/rotary_positions.hpp>
 #include <parallel/layer/context.hpp>
 #include <parallel/ops/attention/head_layout.hpp>
 #include <parallel/ops/attention/temperature.hpp>

@@ -8,7 +8,7 @@
 
 #include <mpt/model/attention_positions.hpp>
 #include <mpt/model/groups.hpp>
-#include <parallel/context/attention.hpp>
+#include <parallel/context_parallel/attention.hpp>
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/dropout.hpp>
 #include <parallel/layer/feed_forward.hpp>

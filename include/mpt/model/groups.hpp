@@ -4,7 +4,7 @@
 
 #include <mpt/vocabulary.hpp>
 #include <parallel/comm/any_communicator.hpp>
-#include <parallel/context/attention_ranks.hpp>
+#include <parallel/context_parallel/attention_ranks.hpp>
 #include <parallel/tensor/region.hpp>
 #include <parallel/tensor/slices.hpp>
 

@@ -8,7 +8,7 @@
 #include <mpt/finetune/rows.hpp>
 #include <mpt/model/microbatch.hpp>
 #include <mpt/vocabulary.hpp>
-#include <parallel/context/sequence_partition.hpp>
+#include <parallel/context_parallel/sequence_partition.hpp>
 #include <parallel/data/share.hpp>
 
 namespace mpt {

@@ -35,6 +35,6 @@ struct chart {
 [[nodiscard]] std::vector<chart> charts_of(std::vector<run_record> const& runs);
 
 /// A value as text, with its unit.
-[[nodiscard]] std::string text_of(double value, value_unit unit);
+[[nodiscard]] std::string to_string(double value, value_unit unit);
 
 }  // namespace mpt::report

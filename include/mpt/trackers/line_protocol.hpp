@@ -46,7 +46,7 @@ enum class run_end {
 
 /// A number as JSON; what JSON cannot write is the text "NaN", "Infinity" or "-Infinity", as in
 /// protobuf's JSON.
-[[nodiscard]] nlohmann::json json_of(double number);
+[[nodiscard]] nlohmann::json to_json(double number);
 
 /// Milliseconds since 1970.
 [[nodiscard]] std::int64_t current_milliseconds();

@@ -74,7 +74,7 @@ class config_reader {
   template <config_value T>
   [[nodiscard]] T get(std::string_view key, T fallback) {
     auto value = optional<T>(key);
-    document_key(key, form_of<T>(), text_of(fallback), {});
+    document_key(key, form_of<T>(), setting_text(fallback), {});
     return value ? *std::move(value) : std::move(fallback);
   }
 
@@ -154,11 +154,13 @@ class config_reader {
   void document_key(std::string_view key, std::string_view form, std::string_view fallback,
                     std::string_view remark);
 
-  [[nodiscard]] static std::string text_of(bool value) { return value ? "true" : "false"; }
-  [[nodiscard]] static std::string text_of(std::string const& value) { return value; }
-  [[nodiscard]] static std::string text_of(time_value const& value) { return to_string(value); }
+  [[nodiscard]] static std::string setting_text(bool value) { return value ? "true" : "false"; }
+  [[nodiscard]] static std::string setting_text(std::string const& value) { return value; }
+  [[nodiscard]] static std::string setting_text(time_value const& value) {
+    return to_string(value);
+  }
   template <class Number>
-  [[nodiscard]] static std::string text_of(Number value) {
+  [[nodiscard]] static std::string setting_text(Number value) {
     return parallel::concat(value);
   }
 

@@ -67,8 +67,9 @@ inline void compare_piece(tensor_difference& out, element_type type, index begin
       found.form = "only in the first";
     } else if (auto const& other = right.at(name);
                other.type != tensor.type || other.extents != tensor.extents) {
-      found.form = concat(name_of(tensor.type), " ", shape_text(tensor.extents), " in the first, ",
-                          name_of(other.type), " ", shape_text(other.extents), " in the second");
+      found.form =
+          concat(to_string(tensor.type), " ", shape_text(tensor.extents), " in the first, ",
+                 to_string(other.type), " ", shape_text(other.extents), " in the second");
     } else {
       auto const width = size_of(tensor.type);
       auto const step = static_cast<index>(std::max<std::size_t>(1, piece_bytes / width));

@@ -163,7 +163,7 @@ class local_saver {
         gather_texts_to_root(world_, exchanges_, std::exchange(records_, {}));
     std::string text;
     if (world_.rank() == 0)
-      text = format_manifest(manifest_of(target_, records_of_ranks, detail::text_of(state_)),
+      text = format_manifest(manifest_of(target_, records_of_ranks, detail::to_string(state_)),
                              target_.folder().native());
     text = broadcast_text(world_, exchanges_, std::move(text));
     pointer_ = {target_.id, target_.generation, checksum(text)};

@@ -54,7 +54,7 @@ class rank_writer {
     auto const location = concat("checkpoint slice of \"", name, "\"");
     auto const width = size_of(type);
     require(width > 0 && bytes.size() % width == 0, location, ": ", bytes.size(),
-            " bytes are not whole elements of ", name_of(type));
+            " bytes are not whole elements of ", to_string(type));
     index const size = checked_volume(extents, width, location);
     auto const count = static_cast<index>(bytes.size() / width);
     require(begin >= 0 && begin <= size && count <= size - begin, location, ": ", count,
@@ -81,7 +81,7 @@ class rank_writer {
     auto const part_name =
         concat(name, "@", begin, "-", slice.end, run > 0 ? concat(":", run) : "");
     tensor_entry entry{.name = whole ? name : part_name,
-                       .type_name = std::string(name_of(type)),
+                       .type_name = std::string(to_string(type)),
                        .type = type,
                        .extents = std::move(shape)};
     require(names_.insert(entry.name).second, location, ": elements ", begin, " to ", slice.end,

@@ -61,7 +61,7 @@ class checkpoint_reader {
   void read_bytes(std::string const& tensor, index begin, std::span<std::byte> out) const {
     auto const width = size_of(at(tensor).type);
     require(out.size() % width == 0, folder_.native(), ": tensor \"", tensor, "\": ", out.size(),
-            " bytes are not whole elements of ", name_of(at(tensor).type));
+            " bytes are not whole elements of ", to_string(at(tensor).type));
     stream_bytes(tensor, {begin, static_cast<index>(out.size() / width), 1, 0}, out);
   }
 
@@ -137,7 +137,7 @@ class checkpoint_reader {
     if (type == element_type_of(dtype_of<T>))
       return stream_bytes(tensor, elements, std::as_writable_bytes(out));
     require(real_element<T> && is_real(type), folder_.native(), ": tensor \"", tensor, "\" is of ",
-            name_of(type), ", which is not read as ", name_of(dtype_of<T>));
+            to_string(type), ", which is not read as ", to_string(dtype_of<T>));
     if constexpr (real_element<T>) {
       std::vector<std::byte> buffer;
       stream(

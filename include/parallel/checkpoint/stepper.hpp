@@ -85,7 +85,7 @@ void for_each_block(Segment const& segment, zero::range range, F&& f) {
 }
 
 /// The manifest's text for a run's state.
-[[nodiscard]] inline std::string text_of(run_state const& state) {
+[[nodiscard]] inline std::string to_string(run_state const& state) {
   require(state.program_state.is_object() && !state.program_state.contains("batches") &&
               !state.program_state.contains("epoch"),
           "run_state::program_state must be a JSON object without \"batches\" and \"epoch\", which "
@@ -176,7 +176,7 @@ template <class Stepper>
 /// exchanges nothing, so any thread of rank 0 may call it.
 inline void publish_save(save_target const& target, std::vector<std::string> const& records,
                          run_state const& state, save_options const& options) {
-  commit(target, records, detail::text_of(state), {.on_action = options.on_action});
+  commit(target, records, detail::to_string(state), {.on_action = options.on_action});
   if (state.best) point_link(target, "best", options.on_action);
   if (!options.replaces.empty()) {
     auto const is_replaced = [&](std::string const& name) {

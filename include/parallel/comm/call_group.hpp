@@ -33,7 +33,7 @@ class call_group : public forwarding<call_group<Comm>, Comm*, typename Comm::str
   request_type submit(stream_type&, operation const& op) {
     bool const can_join = !is_message(op.kind) || groups_messages<Comm>;
     require(can_join && op.kind != operation_kind::group, "call_group at ", op.caller, ": a ",
-            name_of(op.kind), " cannot be part of a group; call it on the communicator");
+            to_string(op.kind), " cannot be part of a group; call it on the communicator");
     members_.push_back(op);
     return {};
   }

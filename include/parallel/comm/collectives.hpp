@@ -181,7 +181,7 @@ class collectives {
   template <class T>
   static void check_same_type(char const* name, reduction combine, call_site caller) {
     require(result_type(dtype_of<T>, combine) == dtype_of<T>, name, " at ", caller, ": a ",
-            name_of(combine), " of ", name_of(dtype_of<T>),
+            to_string(combine), " of ", to_string(dtype_of<T>),
             " has another result type; give reduce_scatter an output of that type");
   }
 

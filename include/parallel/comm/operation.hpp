@@ -47,7 +47,7 @@ enum class operation_kind : std::uint8_t {
   agreement
 };
 
-[[nodiscard]] constexpr std::string_view name_of(operation_kind kind) {
+[[nodiscard]] constexpr std::string_view to_string(operation_kind kind) {
   constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
                                         "broadcast",  "barrier",        "send",       "recv",
                                         "split",      "group",          "agreement"};

@@ -198,8 +198,8 @@ request_of<Stream> enqueue(Stream& s, origin request_origin, operation const& op
   auto owners = std::make_shared<buffer_owners>();
   std::weak_ptr<buffer_owners> const weak = owners;
   auto task = [owners = std::move(owners), work = std::move(work)]() mutable { work(); };
-  if constexpr (requires { s.enqueue(std::move(task), {name_of(op.kind), op.bytes()}); })
-    s.enqueue(std::move(task), {name_of(op.kind), op.bytes()});  // the name that traces show
+  if constexpr (requires { s.enqueue(std::move(task), {to_string(op.kind), op.bytes()}); })
+    s.enqueue(std::move(task), {to_string(op.kind), op.bytes()});  // the name that traces show
   else
     s.enqueue(std::move(task));
   return {s.record(), weak, std::move(request_origin), op};

@@ -84,12 +84,12 @@ static_assert(sizeof(signature) == 256 && std::is_trivially_copyable_v<signature
 [[nodiscard]] inline std::string describe(signature const& call) {
   if (call.kind == operation_kind::split) return concat("split into color ", call.peer);
   if (call.kind == operation_kind::agreement) return "agreement on what comes next";
-  std::string out(name_of(call.kind));
-  if (combines(call.kind)) out += concat('(', name_of(call.combine), ')');
+  std::string out(to_string(call.kind));
+  if (combines(call.kind)) out += concat('(', to_string(call.combine), ')');
   if (call.kind == operation_kind::group)
     out += concat(" of collectives of ", call.count, " bytes");
   else if (call.kind != operation_kind::barrier)
-    out += concat(" of ", call.count, ' ', name_of(call.type));
+    out += concat(" of ", call.count, ' ', to_string(call.type));
   if (call.kind == operation_kind::broadcast) out += concat(" from root ", call.peer);
   if (call.kind == operation_kind::send) out += concat(" to rank ", call.peer, ", tag ", call.tag);
   if (call.kind == operation_kind::recv)

@@ -75,7 +75,7 @@ void require_equal(std::vector<T> const& found, std::vector<T> const& expected, 
   require(found.size() == expected.size(), subject, ": sizes differ");
   for (std::size_t i = 0; i < found.size(); ++i)
     require(std::memcmp(&found[i], &expected[i], sizeof(T)) == 0, subject, " of ", found.size(),
-            " ", name_of(dtype_of<T>), ", rank ", rank, ": element ", i, " is wrong");
+            " ", to_string(dtype_of<T>), ", rank ", rank, ": element ", i, " is wrong");
 }
 
 /// The message of the `error` that `f` throws.

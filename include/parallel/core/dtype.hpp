@@ -39,7 +39,7 @@ enum class dtype : std::uint8_t { u8, i32, i64, u64, bf16, f16, f32, f64 };
   }
 }
 
-[[nodiscard]] constexpr std::string_view name_of(dtype type) {
+[[nodiscard]] constexpr std::string_view to_string(dtype type) {
   constexpr std::string_view names[] = {"u8", "i32", "i64", "u64", "bf16", "f16", "f32", "f64"};
   return names[static_cast<std::size_t>(type)];
 }

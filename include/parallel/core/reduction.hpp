@@ -27,7 +27,7 @@ namespace parallel {
 /// Integers wrap around in sums. A NaN on any rank makes `max` and `min` NaN.
 enum class reduction : std::uint8_t { sum, max, min, tree_sum, wide_sum };
 
-[[nodiscard]] constexpr std::string_view name_of(reduction combine) {
+[[nodiscard]] constexpr std::string_view to_string(reduction combine) {
   constexpr std::string_view names[] = {"sum", "max", "min", "tree_sum", "wide_sum"};
   return names[static_cast<std::size_t>(combine)];
 }

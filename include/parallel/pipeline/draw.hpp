@@ -13,12 +13,12 @@ namespace parallel::pipeline {
 /// One line for each rank, time from left to right, one column for each unit of time: "F0 F1 .. B0
 /// -- ". An action is its letter and microbatch (after its stage, where a rank has several), dashes
 /// mark its further units of time, dots an idle rank. The last line gives makespan and idle time.
-[[nodiscard]] inline std::string text_of(schedule const& s, costs cost = {}) {
+[[nodiscard]] inline std::string to_string(schedule const& s, costs cost = {}) {
   check(s);
   auto const time = simulate(s, cost);
   bool const has_several_stages = s.stages_per_rank > 1;
   auto const label = [&](action const& a) {
-    return has_several_stages ? text_of(a) : text_of(a).substr(std::to_string(a.stage).size());
+    return has_several_stages ? to_string(a) : to_string(a).substr(std::to_string(a.stage).size());
   };
   std::size_t width = 0;
   for (auto const& list : s.by_rank)
@@ -80,7 +80,7 @@ namespace parallel::pipeline {
       std::string_view const shade = a.stage / s.ranks % 2 == 0 ? "1" : "0.6";
       out += concat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", width, "\" height=\"", row - 4,
                     "\" fill=\"", colors[kind], "\" fill-opacity=\"", shade,
-                    "\" stroke=\"white\"><title>", text_of(a), "</title></rect><text x=\"",
+                    "\" stroke=\"white\"><title>", to_string(a), "</title></rect><text x=\"",
                     x + width / 2, "\" y=\"", y + 15, "\" text-anchor=\"middle\" fill=\"white\">",
                     a.microbatch, "</text>\n");
     }
@@ -104,7 +104,7 @@ namespace parallel::pipeline {
   std::string out;
   for (auto const& list : s.by_rank)
     for (std::size_t i = 0; i < list.size(); ++i)
-      out += concat(text_of(list[i]), i + 1 < list.size() ? ',' : '\n');
+      out += concat(to_string(list[i]), i + 1 < list.size() ? ',' : '\n');
   return out;
 }
 

@@ -36,7 +36,7 @@ enum class step_kind : std::uint8_t {
   copy_gradient        // the gradient of the input, into that of the output of the stage before
 };
 
-[[nodiscard]] constexpr std::string_view name_of(step_kind kind) {
+[[nodiscard]] constexpr std::string_view to_string(step_kind kind) {
   constexpr std::string_view names[] = {"compute",          "receive_activation", "send_activation",
                                         "receive_gradient", "send_gradient",      "copy_activation",
                                         "copy_gradient"};

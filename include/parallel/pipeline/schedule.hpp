@@ -19,7 +19,7 @@ namespace parallel::pipeline {
 /// by backward_weight; zero-bubble schedules put other work between the two.
 enum class action_kind : std::uint8_t { forward, backward_input, backward_weight, backward };
 
-[[nodiscard]] constexpr std::string_view name_of(action_kind kind) {
+[[nodiscard]] constexpr std::string_view to_string(action_kind kind) {
   constexpr std::string_view names[] = {"forward", "backward_input", "backward_weight", "backward"};
   return names[static_cast<std::size_t>(kind)];
 }

@@ -195,7 +195,7 @@ PARALLELLM_VECTOR_CONSTEXPR void finish(progress& results, action const& a, int 
 }
 
 /// "2F7": stage, letter, microbatch, as PyTorch writes actions.
-[[nodiscard]] inline std::string text_of(action const& a) {
+[[nodiscard]] inline std::string to_string(action const& a) {
   return concat(a.stage, letter_of(a.kind), a.microbatch);
 }
 
@@ -210,7 +210,7 @@ inline void check(schedule const& s) {
                                                "waits for ever"};
   require(timeline_found.is_good(), "schedule ", s.name, " of ", s.ranks, " ranks and ",
           s.microbatches, " microbatches: on rank ", timeline_found.rank, " action ",
-          text_of(timeline_found.culprit), ' ',
+          to_string(timeline_found.culprit), ' ',
           descriptions[static_cast<std::size_t>(timeline_found.problem)]);
 }
 

@@ -35,7 +35,7 @@ struct clipping {
   friend bool operator==(clipping const&, clipping const&) = default;
 };
 
-[[nodiscard]] constexpr std::string_view name_of(clipping_kind kind) {
+[[nodiscard]] constexpr std::string_view to_string(clipping_kind kind) {
   constexpr std::string_view names[] = {"none", "norm", "value", "adaptive"};
   return names[static_cast<std::size_t>(kind) % std::size(names)];
 }
@@ -43,7 +43,7 @@ struct clipping {
 /// Throws unless the threshold is positive: a negative one would reverse gradients.
 inline void require_threshold(clipping const& rule) {
   require(rule.kind == clipping_kind::none || rule.threshold > 0,
-          "stepper_options::clip: the threshold of ", name_of(rule.kind), " is ", rule.threshold,
+          "stepper_options::clip: the threshold of ", to_string(rule.kind), " is ", rule.threshold,
           "; it must be above 0");
 }
 

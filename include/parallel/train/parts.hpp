@@ -47,7 +47,7 @@ enum class pass_kind : std::uint8_t {
   join
 };
 
-[[nodiscard]] constexpr std::string_view name_of(pass_kind kind) {
+[[nodiscard]] constexpr std::string_view to_string(pass_kind kind) {
   constexpr std::string_view names[] = {"forward",        "forward_backward", "backward",
                                         "backward_input", "backward_weight",  "join"};
   return names[static_cast<std::size_t>(kind)];

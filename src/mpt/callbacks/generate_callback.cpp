@@ -32,7 +32,7 @@ void generate_callback::write(text_model& model, run_control& run, std::int64_t 
                          .first_text = i})
                    .front();
     std::erase_if(ids, [&](std::int32_t id) { return id >= prompts_->tokens; });  // padding rows
-    auto const text = prompts_->text_of(ids);
+    auto const text = prompts_->decode(ids);
     run.say(concat("generated at ", batch, " ba: ", config_.prompts[i], " →", text));
     run.log(concat("generations/", i), config_.prompts[i] + " → " + text);
   }

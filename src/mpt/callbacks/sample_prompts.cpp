@@ -24,7 +24,7 @@ sample_prompts read_sample_prompts(model_config const& model, data_config const&
   sample_prompts out{.ids = {},
                      .end_tokens = {},
                      .tokens = words->size(),
-                     .text_of = [words](std::span<std::int32_t const> ids) {
+                     .decode = [words](std::span<std::int32_t const> ids) {
                        return words->decode(ids, special_tokens::skip);
                      }};
   if (auto const end = words->eos_id()) out.end_tokens.push_back(*end);

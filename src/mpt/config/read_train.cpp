@@ -76,9 +76,9 @@ void check_run_name(std::string const& name, std::string_view prefix) {
   if (has_blank_tasks(reader))
     reader.accept_without_effect("icl_tasks", "every dataset_uri is blank");
   else
-    out.tasks = icl::read_icl_tasks(
+    out.tasks = eval::read_icl_tasks(
         reader, {.file = file, .batch_size = batch_size, .max_seq_len = length});
-  out.gauntlet = icl::read_eval_gauntlet(reader, file);
+  out.gauntlet = eval::read_eval_gauntlet(reader, file);
   reader.check(reader.has_key("eval_gauntlet") ? "eval_gauntlet" : "eval_gauntlet_str",
                !out.gauntlet || !out.tasks.empty(), "needs the tasks it scores, in icl_tasks");
   out.subset_batches = reader.optional<std::int64_t>("icl_subset_num_batches");

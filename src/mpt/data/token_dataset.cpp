@@ -38,7 +38,7 @@ void token_dataset::sample(std::uint64_t index, std::span<std::int32_t> out,
   } else {
     array = {options_.raw_type, {}, bytes};
     parallel::require(bytes.size() % size_of(array.type) == 0, sample.location(), ": ",
-                      bytes.size(), " bytes are not a whole number of ", name_of(array.type),
+                      bytes.size(), " bytes are not a whole number of ", to_string(array.type),
                       " ids; set token_encoding_type to what the set was written with");
   }
   auto const limit = id_limit();
@@ -47,14 +47,14 @@ void token_dataset::sample(std::uint64_t index, std::span<std::int32_t> out,
   if (array.size() < out.size()) {
     auto const other_type = type_advice();
     parallel::fail(sample.location(), ": has ", array.size(), " ids", is_untyped ? " of type " : "",
-                   is_untyped ? name_of(array.type) : "", ", fewer than the sequence length ",
+                   is_untyped ? to_string(array.type) : "", ", fewer than the sequence length ",
                    out.size(),
                    other_type.empty()
                        ? "; lower max_seq_len or prepare the data again with more --concat_tokens"
                        : other_type);
   }
-  parallel::require(!name_of(array.type).starts_with("float"), sample.location(), ": ids of type ",
-                    name_of(array.type));
+  parallel::require(!to_string(array.type).starts_with("float"), sample.location(),
+                    ": ids of type ", to_string(array.type));
   visit_mds_type(array.type, [&]<class Stored>(Stored) {
     bool all_fit = true;  // tested once, after the loop, so that the compiler vectorises it
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -74,7 +74,7 @@ void token_dataset::sample(std::uint64_t index, std::span<std::int32_t> out,
   });
   if (is_untyped && is_read_too_narrow(out))
     if (auto const other_type = type_advice(); !other_type.empty())
-      parallel::fail(sample.location(), ": every second id of type ", name_of(array.type),
+      parallel::fail(sample.location(), ": every second id of type ", to_string(array.type),
                      " is 0, like the upper halves of ids of a wider type", other_type);
 }
 
@@ -106,8 +106,8 @@ std::string token_dataset::advice_on_type(std::string_view bytes) const {
     auto const ids = array.to<std::int64_t>();
     bool const fits = std::ranges::all_of(ids, [&](auto id) { return id >= 0 && id < id_limit(); });
     if (fits && !is_read_too_narrow(std::span(ids)))
-      return parallel::concat("; as ", name_of(type), " they are ", ids.size(), " ids below ",
-                              id_limit(), ": set token_encoding_type to ", name_of(type));
+      return parallel::concat("; as ", to_string(type), " they are ", ids.size(), " ids below ",
+                              id_limit(), ": set token_encoding_type to ", to_string(type));
   }
   return {};
 }

@@ -10,7 +10,7 @@
 #include <mpt/config/run/read_system.hpp>
 #include <mpt/yaml/document.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 namespace {
 
 [[nodiscard]] evaluated_model read_evaluated(config_reader& reader) {
@@ -51,7 +51,7 @@ namespace {
   reader.check(key, std::filesystem::is_directory(out.path), "there is no folder '",
                printable(out.path.string()),
                "'; give a checkpoint or Hugging Face folder on this machine");
-  out.name = reader.get("model_name", name_of(out.path, out.adapter));
+  out.name = reader.get("model_name", model_name(out.path, out.adapter));
   if (reader.has_key("tokenizer"))
     out.tokenizer = mpt::detail::read_tokenizer(reader.section("tokenizer")).name;
   else
@@ -61,7 +61,7 @@ namespace {
 
 }  // namespace
 
-std::string name_of(std::filesystem::path const& model, std::filesystem::path const& adapter) {
+std::string model_name(std::filesystem::path const& model, std::filesystem::path const& adapter) {
   return adapter.empty() ? model.string() : model.string() + " + " + adapter.string();
 }
 
@@ -148,9 +148,9 @@ void check_stated(model_config const& stated, model_config const& found, std::st
                    ", but the model has ", difference->second);
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval
 
-namespace mpt::icl::detail {
+namespace mpt::eval::detail {
 
 bool changes_no_result(config_node const& changes) {
   auto const all_keys = [](config_node const& map, auto const& harmless) {
@@ -167,4 +167,4 @@ bool changes_no_result(config_node const& changes) {
   });
 }
 
-}  // namespace mpt::icl::detail
+}  // namespace mpt::eval::detail

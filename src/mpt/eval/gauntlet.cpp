@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 gauntlet_result score_gauntlet(gauntlet_config const& config, std::span<task_result const> tasks) {
   gauntlet_result out;
@@ -48,4 +48,4 @@ gauntlet_result score_gauntlet(gauntlet_config const& config, std::span<task_res
   return out;
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

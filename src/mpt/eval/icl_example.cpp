@@ -8,7 +8,7 @@
 #include <mpt/eval/python_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 example_maker::example_maker(task_config const& task, task_rows const& rows, std::int64_t shots,
                              tokenizer const& tokenizer, text_affixes affixes)
@@ -168,4 +168,4 @@ std::vector<std::string> question_texts(task_config const& task, task_row const&
   return out;
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

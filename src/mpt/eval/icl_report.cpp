@@ -7,7 +7,7 @@
 
 #include <mpt/console/table.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 std::vector<std::pair<std::string, double>> metrics_of(model_report const& report) {
   std::vector<std::pair<std::string, double>> out;
@@ -89,7 +89,7 @@ nlohmann::ordered_json json_report(model_report const& report) {
   auto& tasks = out["icl_tasks"] = nlohmann::ordered_json::array();
   for (auto const& task : report.tasks) {
     nlohmann::ordered_json entry{{"label", task.label},
-                                 {"icl_task_type", name_of(task.kind)},
+                                 {"icl_task_type", to_string(task.kind)},
                                  {"num_fewshot", task.shots},
                                  {"metric", metric_of(task.kind)},
                                  {"accuracy", task.accuracy()},
@@ -128,4 +128,4 @@ std::string row_lines(model_report const& report) {
   return out;
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

@@ -7,7 +7,7 @@
 
 #include <mpt/eval/python_text.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 namespace {
 
 /// Typed members of one row.
@@ -157,4 +157,4 @@ std::vector<loaded_task> load_tasks(std::vector<task_config> const& tasks) {
   return out;
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

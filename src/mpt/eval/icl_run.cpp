@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 namespace {
 
 [[nodiscard]] nlohmann::json pack(row_result const& row) {
@@ -49,9 +49,9 @@ std::size_t rows_to_run(task_config const& task, task_rows const& part,
   return std::min(part.rows.size(), static_cast<std::size_t>(rows));
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval
 
-namespace mpt::icl::detail {
+namespace mpt::eval::detail {
 
 void share_rows(std::vector<row_result>& rows, row_sharing const& sharing) {
   if (sharing.ranks == 1) return;
@@ -69,4 +69,4 @@ void share_rows(std::vector<row_result>& rows, row_sharing const& sharing) {
   }
 }
 
-}  // namespace mpt::icl::detail
+}  // namespace mpt::eval::detail

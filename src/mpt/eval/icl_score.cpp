@@ -7,7 +7,7 @@
 
 #include <mpt/eval/python_text.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 std::size_t common_beginning(std::span<scored_ids const> options) {
   if (options.size() < 2) return 0;
@@ -83,4 +83,4 @@ bool is_answer_right(task_config const& task, std::string_view output,
   });
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

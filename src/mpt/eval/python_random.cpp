@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 python_random::python_random(std::uint64_t seed) {
   // CPython seeds the twister by init_by_array with the 32-bit words of the seed
@@ -143,4 +143,4 @@ std::vector<std::size_t> draw_examples(std::size_t rows, std::size_t shots, std:
   return chosen.values();
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

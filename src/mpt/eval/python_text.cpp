@@ -6,7 +6,7 @@
 
 #include <mpt/tokenizer/utf8.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 namespace {
 
 void append_utf8(std::string& out, char32_t c) {
@@ -85,4 +85,4 @@ std::string normalise_answer(std::string_view answer) {
   return out;
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

@@ -43,10 +43,10 @@ namespace {
   if (encoding.value_kind == kind::array) array = encoding.decode_array(bytes, sample.location());
   parallel::require(bytes.size() % data::size_of(array.type) == 0, sample.location(), ": ",
                     bytes.size(), " bytes of \"", name, "\" are not a whole number of ",
-                    data::name_of(array.type),
+                    data::to_string(array.type),
                     " ids; set token_encoding_type to what the set was written with");
-  parallel::require(!data::name_of(array.type).starts_with("float"), sample.location(),
-                    ": column \"", name, "\" holds ", data::name_of(array.type),
+  parallel::require(!data::to_string(array.type).starts_with("float"), sample.location(),
+                    ": column \"", name, "\" holds ", data::to_string(array.type),
                     ", expected integers");
   auto const values = array.to<std::int64_t>();
   std::vector<std::int32_t> ids;

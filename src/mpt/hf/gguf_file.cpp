@@ -39,7 +39,7 @@ enum class value_type : std::uint32_t {
     default: break;
   }
   parallel::fail("tensor \"", tensor.name, "\": a GGUF file holds F32, F16 or BF16 here, not ",
-                 pc::name_of(tensor.type));
+                 pc::to_string(tensor.type));
 }
 
 [[nodiscard]] constexpr std::uint64_t aligned(std::uint64_t bytes) {

@@ -133,10 +133,10 @@ void torch_file::read_config(pickle const& content) {
   auto const found = content.find_path(config_path);
   if (!found || content.value_of(*found).type != kind::mapping) return;
   std::size_t value_budget = 10'000;  // in values; a shared value counts each time that it occurs
-  config_ = json_of(content, *found, 32, value_budget);
+  config_ = to_json(content, *found, 32, value_budget);
 }
 
-nlohmann::json torch_file::json_of(pickle const& content, pickle::id value_id, int depth,
+nlohmann::json torch_file::to_json(pickle const& content, pickle::id value_id, int depth,
                                    std::size_t& value_budget) const {
   parallel::require(depth > 0 && value_budget > 0, name(),
                     ": the configuration in it is too large");
@@ -154,7 +154,7 @@ nlohmann::json torch_file::json_of(pickle const& content, pickle::id value_id, i
     case kind::tuple: {
       auto out = nlohmann::json::array();
       for (auto const part : value.parts)
-        out.push_back(json_of(content, part, depth - 1, value_budget));
+        out.push_back(to_json(content, part, depth - 1, value_budget));
       return out;
     }
     case kind::mapping: {
@@ -162,7 +162,7 @@ nlohmann::json torch_file::json_of(pickle const& content, pickle::id value_id, i
       for (std::size_t i = 0; i + 1 < value.parts.size(); i += 2) {
         auto const& key = content.value_of(value.parts[i]);
         if (key.type == kind::text && key.text.size() <= 1000)
-          out[key.text] = json_of(content, value.parts[i + 1], depth - 1, value_budget);
+          out[key.text] = to_json(content, value.parts[i + 1], depth - 1, value_budget);
       }
       return out;
     }

@@ -239,7 +239,7 @@ std::vector<chart> charts_of(std::vector<run_record> const& runs) {
   return out;
 }
 
-std::string text_of(double value, value_unit unit) {
+std::string to_string(double value, value_unit unit) {
   if (!std::isfinite(value)) return "not finite";
   switch (unit) {
     case value_unit::share: return fmt::format("{:.3g}\u00A0%", 100 * value);

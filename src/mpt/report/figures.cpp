@@ -29,7 +29,7 @@ std::string series_name(chart const& shown, chart_series const& series,
   return is_alone ? run : run + ", " + label;
 }
 
-nlohmann::ordered_json json_of(curve const& points) {
+nlohmann::ordered_json to_json(curve const& points) {
   auto batches = nlohmann::ordered_json::array();
   auto values = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < points.size(); ++i) {
@@ -54,8 +54,8 @@ nlohmann::ordered_json scale_of(run_record const& run) {
     hours.add(seconds.batches[i], sum / 3600);
   }
   return {{"name", console::plain_line(run.name)},
-          {"tokens", json_of(tokens)},
-          {"hours", json_of(decimate(hours, points))}};
+          {"tokens", to_json(tokens)},
+          {"hours", to_json(decimate(hours, points))}};
 }
 
 nlohmann::ordered_json data_of(std::vector<chart> const& charts,
@@ -69,7 +69,7 @@ nlohmann::ordered_json data_of(std::vector<chart> const& charts,
   for (auto const& shown : charts) {
     auto series = nlohmann::ordered_json::array();
     for (auto const& line : shown.series) {
-      auto record = json_of(decimate(line.points, limit));
+      auto record = to_json(decimate(line.points, limit));
       record["name"] = series_name(shown, line, runs);
       record["run"] = line.run;
       record["kind"] = line.kind;
@@ -106,10 +106,10 @@ std::vector<std::pair<std::int64_t, std::int64_t>> ranges_of(chart const& shown,
 std::string cell_of(value_range const& range, value_unit unit) {
   std::string const mark = range.has_non_finite ? " <small>not finite</small>" : "";
   if (range.count == 0) return range.has_non_finite ? "not finite" : "";
-  auto const mean = text_of(range.mean, unit);
+  auto const mean = to_string(range.mean, unit);
   if (range.count == 1) return mean + mark;
-  return fmt::format("{} <small>{} – {}</small>{}", mean, text_of(range.smallest, unit),
-                     text_of(range.largest, unit), mark);
+  return fmt::format("{} <small>{} – {}</small>{}", mean, to_string(range.smallest, unit),
+                     to_string(range.largest, unit), mark);
 }
 
 std::string table_of(chart const& shown, std::vector<run_record> const& runs, std::size_t rows) {

@@ -26,7 +26,7 @@ std::string card(std::string_view label, std::string const& value, std::string c
       escape(value), escape(detail));
 }
 
-std::string share_text(double value) { return text_of(value, value_unit::share); }
+std::string share_text(double value) { return to_string(value, value_unit::share); }
 
 std::string rate_text(double operations) {
   return operations < 1e12 ? fmt::format("{:.3g} GFLOP/s", operations / 1e9)
@@ -167,7 +167,7 @@ std::string table_of_sets(std::vector<shown_run> const& runs) {
         return value ? text(*value) : unknown;
       };
       std::vector row{
-          (runs.size() > 1 ? name_of(runs, i) + ", " : "") +
+          (runs.size() > 1 ? run_label(runs, i) + ", " : "") +
               (set.label.empty() ? "without a label" : escape(set.label)),
           number(value_of(set.loss), loss_text),
           number(value_of(set.loss), [](double v) { return fmt::format("{:.2f}", std::exp(v)); }),
@@ -193,7 +193,7 @@ std::string comparison_of(std::vector<shown_run> const& runs, bool has_common_se
   for (auto const& value : values) out.titles.push_back(value.title);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto const& facts = runs[i].facts;
-    std::vector row{name_of(runs, i), state_badge(runs[i]),
+    std::vector row{run_label(runs, i), state_badge(runs[i]),
                     facts.batches ? console::grouped(*facts.batches) : unknown};
     for (auto const& value : values) {
       auto const found = value.value(facts);
@@ -218,7 +218,7 @@ std::string overview(std::vector<shown_run> const& runs, bool has_common_set) {
   std::string descriptions = "<ul class=\"runs\">";
   for (std::size_t i = 0; i < runs.size(); ++i)
     descriptions +=
-        fmt::format("<li><b>{}</b> {}</li>\n", name_of(runs, i), description_of(runs[i]));
+        fmt::format("<li><b>{}</b> {}</li>\n", run_label(runs, i), description_of(runs[i]));
   return fmt::format("<section id=\"overview\" aria-label=\"Overview\">{}{}</ul>{}</section>\n",
                      comparison_of(runs, has_common_set), descriptions, sets);
 }
@@ -231,7 +231,7 @@ std::string published_table(std::vector<shown_run> const& runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto cells = table_cells(*runs[i].record, runs[i].facts);
     for (auto& cell : cells) cell = escape(cell);
-    if (runs.size() > 1) cells.insert(cells.begin(), name_of(runs, i));
+    if (runs.size() > 1) cells.insert(cells.begin(), run_label(runs, i));
     out.rows.push_back(std::move(cells));
   }
   return section("row", "As a row of a table", html_of(out));

@@ -37,12 +37,12 @@ std::string table_of_time(std::vector<shown_run> const& runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto const spent = runs[i].record->spent();
     if (spent.total() <= 0) continue;
-    std::vector row{name_of(runs, i)};
+    std::vector row{run_label(runs, i)};
     for (double const seconds : seconds_of(spent))
       row.push_back(fmt::format("{} <small>{}</small>", seconds_text(seconds),
-                                text_of(seconds / spent.total(), value_unit::share)));
+                                to_string(seconds / spent.total(), value_unit::share)));
     row.push_back(seconds_text(spent.total()));
-    row.push_back(text_of(spent.goodput(), value_unit::share));
+    row.push_back(to_string(spent.goodput(), value_unit::share));
     out.rows.push_back(std::move(row));
   }
   return html_of(out);
@@ -65,7 +65,7 @@ std::string table_of_programs(std::vector<shown_run> const& runs) {
     for (auto const& program : programs) {
       auto const began = static_cast<std::time_t>(program.began);
       out.rows.push_back(
-          {name_of(runs, i),
+          {run_label(runs, i),
            program.began > 0 ? fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(began)) : "–",
            program.first_batch > 0 ? fmt::format("{} – {}", console::grouped(program.first_batch),
                                                  console::grouped(program.last_batch))
@@ -110,7 +110,7 @@ std::string plan_of_memory(std::vector<shown_run> const& runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto const plan = planned_memory(*runs[i].record);
     std::vector<bar_part> parts;
-    std::vector row{name_of(runs, i)};
+    std::vector row{run_label(runs, i)};
     double total = 0;
     for (auto const& name : names) {
       auto const found = std::ranges::find(plan, name, [](auto const& part) { return part.first; });
@@ -123,7 +123,7 @@ std::string plan_of_memory(std::vector<shown_run> const& runs) {
     numbers.rows.push_back(std::move(row));
     bars += fmt::format(
         "<div class=\"barrow\"><span>{}</span>{}<span class=\"value\">{}</span></div>\n",
-        runs.size() == 1 ? "planned" : name_of(runs, i), bar_of(parts, largest),
+        runs.size() == 1 ? "planned" : run_label(runs, i), bar_of(parts, largest),
         console::bytes(total));
   }
   return fmt::format(
@@ -145,7 +145,7 @@ std::string memory_by_rank(std::vector<shown_run> const& runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto const& ranks = runs[i].facts.memory_by_rank;
     if (ranks.empty()) continue;
-    if (runs.size() > 1) out += fmt::format("<p class=\"runname\">{}</p>", name_of(runs, i));
+    if (runs.size() > 1) out += fmt::format("<p class=\"runname\">{}</p>", run_label(runs, i));
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       auto const text = console::bytes(ranks[rank]);
       auto const label = fmt::format("rank {}", rank);
@@ -153,7 +153,7 @@ std::string memory_by_rank(std::vector<shown_run> const& runs) {
         out += fmt::format(
             "<div class=\"barrow thin\"><span>{}</span>{}<span class=\"value\">{}</span></div>\n",
             label, bar_of({{label, ranks[rank], text, fmt::format("c{}", i % 10)}}, largest), text);
-      numbers.rows.push_back({runs.size() > 1 ? name_of(runs, i) + ", " + label : label, text});
+      numbers.rows.push_back({runs.size() > 1 ? run_label(runs, i) + ", " + label : label, text});
     }
     if (ranks.size() > most_bars)
       out += fmt::format("<p>and {} more ranks, in the table</p>", ranks.size() - most_bars);
@@ -173,11 +173,11 @@ std::string spent_time(std::vector<shown_run> const& runs) {
     for (std::size_t k = 0; k < seconds.size(); ++k)
       parts.push_back({names_of_time()[k], seconds[k],
                        seconds_text(seconds[k]) + ", " +
-                           text_of(seconds[k] / spent.total(), value_unit::share)});
+                           to_string(seconds[k] / spent.total(), value_unit::share)});
     bars += fmt::format(
         "<div class=\"barrow\"><span>{}</span>{}<span class=\"value\">{}</span></div>\n",
-        runs.size() == 1 ? "goodput " + text_of(spent.goodput(), value_unit::share)
-                         : name_of(runs, i),
+        runs.size() == 1 ? "goodput " + to_string(spent.goodput(), value_unit::share)
+                         : run_label(runs, i),
         bar_of(parts, spent.total()), seconds_text(spent.total()));
   }
   if (bars.empty()) return "";

@@ -30,7 +30,7 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
       id, title, content);
 }
 
-std::string name_of(std::vector<shown_run> const& runs, std::size_t run) {
+std::string run_label(std::vector<shown_run> const& runs, std::size_t run) {
   auto const name = escape(runs[run].record->name);
   if (runs.size() == 1) return name;
   return fmt::format("<span class=\"mark c{}\"></span>{}", run % 10, name);

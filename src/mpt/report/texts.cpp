@@ -102,7 +102,7 @@ std::string samples(std::vector<shown_run> const& runs) {
     std::vector<std::int64_t> const batches(unique.begin(), unique.end());
     auto const last = batches.back();
     content +=
-        fmt::format("<h3>{}after batch {}</h3>{}", runs.size() > 1 ? name_of(runs, i) + ", " : "",
+        fmt::format("<h3>{}after batch {}</h3>{}", runs.size() > 1 ? run_label(runs, i) + ", " : "",
                     console::grouped(last), sample_list(runs[i], last));
     if (batches.size() == 1) continue;
     auto const shown = std::min(batches.size() - 1, most_batches);
@@ -128,7 +128,7 @@ std::string plan_picture(std::vector<shown_run> const& runs) {
           "step\">"
           "<img class=\"plan\" alt=\"The passes and exchanges of a step by rank and stream\" "
           "src=\"data:image/svg+xml;base64,{}\"></div>\n",
-          runs.size() > 1 ? "<p class=\"runname\">" + name_of(runs, i) + "</p>" : "",
+          runs.size() > 1 ? "<p class=\"runname\">" + run_label(runs, i) + "</p>" : "",
           base64(picture));
   return content.empty() ? "" : section("plan", "The plan of a step", content);
 }
@@ -155,7 +155,7 @@ std::string notes(std::vector<shown_run> const& runs) {
     }
     if (shown > most_notes) list += fmt::format("<li>and {} more</li>\n", shown - most_notes);
     if (list.empty()) continue;
-    if (runs.size() > 1) content += fmt::format("<h3>{}</h3>", name_of(runs, i));
+    if (runs.size() > 1) content += fmt::format("<h3>{}</h3>", run_label(runs, i));
     content += "<ul class=\"notes\">" + list + "</ul>\n";
   }
   return content.empty() ? "" : section("notes", "Notes and warnings", content);

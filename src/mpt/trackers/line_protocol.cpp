@@ -99,7 +99,7 @@ std::string log_line(std::int64_t step, std::int64_t milliseconds,
   json texts = json::object();
   for (auto const& [name, value] : record.items()) {
     if (value.is_number_float())
-      values[name] = json_of(value.get<double>());
+      values[name] = to_json(value.get<double>());
     else if (value.is_number())
       values[name] = value;
     else if (value.is_string())
@@ -119,7 +119,7 @@ std::string finish_line(run_end end, std::int64_t milliseconds) {
   return line_of({{"type", "finish"}, {"status", status}, {"time", milliseconds}});
 }
 
-json json_of(double number) {
+json to_json(double number) {
   if (std::isfinite(number)) return number;
   if (std::isnan(number)) return "NaN";
   return number > 0 ? "Infinity" : "-Infinity";

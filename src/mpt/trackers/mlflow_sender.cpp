@@ -19,7 +19,7 @@ using remedy = send_failure::remedy;
 
 constexpr std::string_view run_tag = "parallellm_run";  // its value is the run's key
 
-[[nodiscard]] std::string text_of(json const& body) {
+[[nodiscard]] std::string to_string(json const& body) {
   return body.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -55,7 +55,7 @@ std::vector<json> split_list(std::vector<json> items, std::size_t most_items,
   std::vector<json> lists;
   std::size_t bytes = 0;
   for (auto& item : items) {
-    auto const size = text_of(item).size() + 1;
+    auto const size = to_string(item).size() + 1;
     if (lists.empty() || lists.back().size() == most_items || bytes + size > most_bytes) {
       lists.emplace_back(json::array());
       bytes = 0;
@@ -106,8 +106,8 @@ mlflow_sender::mlflow_sender(http_client client, std::filesystem::path state_fil
 void mlflow_sender::keep_position(std::size_t sent_bytes) {
   kept_position_ = sent_bytes;
   try {
-    parallel::replace_text_file(state_file_,
-                                text_of({{"run_id", run_id_}, {"sent_bytes", sent_bytes}}) + "\n");
+    parallel::replace_text_file(
+        state_file_, to_string({{"run_id", run_id_}, {"sent_bytes", sent_bytes}}) + "\n");
   } catch (parallel::error const&) {  // lines are then sent again, which MLflow recognises
   }
 }
@@ -117,7 +117,7 @@ json mlflow_sender::ask(std::string_view method, std::string_view endpoint, json
   http_answer answer;
   auto const url = parallel::concat(uri_, "/api/2.0/mlflow/", endpoint);
   try {
-    answer = client_({std::string(method), url, body.is_null() ? std::string() : text_of(body)},
+    answer = client_({std::string(method), url, body.is_null() ? std::string() : to_string(body)},
                      is_cancelled);
   } catch (no_answer const& problem) {
     throw send_failure(parallel::concat(uri_, " does not answer (", problem.what(), ")"),

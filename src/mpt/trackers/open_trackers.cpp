@@ -112,7 +112,7 @@ class run_tracker : public journal_tracker {
 };
 
 /// The text of that name in an object; "" where there is none.
-[[nodiscard]] std::string text_of(nlohmann::json const& object, char const* name) {
+[[nodiscard]] std::string text_member(nlohmann::json const& object, char const* name) {
   if (!object.is_object()) return {};
   auto const found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -137,8 +137,8 @@ void check_python_tracker(python_tracker_config const& tracker) {
   parallel::require(line.has_value(), subject, tracker.python, " ", ending,
                     "; it must be Python 3.8 or newer with the package ", tracker.module);
   auto const answer = nlohmann::json::parse(*line, nullptr, false);
-  auto const text = text_of(answer, "text");
-  parallel::require(text_of(answer, "type") == "ready", subject,
+  auto const text = text_member(answer, "text");
+  parallel::require(text_member(answer, "type") == "ready", subject,
                     text.empty() ? "its client does not answer" : shown_text(text));
 }
 
@@ -260,11 +260,11 @@ bool send_journal(fs::path const& file, std::string const& python, http_client c
   std::string first;
   std::getline(std::ifstream(file), first);
   auto const init = nlohmann::json::parse(first, nullptr, false);
-  parallel::require(text_of(init, "type") == "init" && init.contains("protocol") &&
+  parallel::require(text_member(init, "type") == "init" && init.contains("protocol") &&
                         init.at("protocol") == protocol_version,
                     file.string(), ": is no journal of a tracker; runs keep theirs in the folder ",
                     "trackers of their save_folder");
-  auto const kind = text_of(init, "client");
+  auto const kind = text_member(init, "client");
   std::unique_ptr<record_sender> sender;
   if (kind == "mlflow") {
     parallel::require(client != nullptr, without_curl);

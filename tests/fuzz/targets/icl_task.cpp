@@ -7,16 +7,16 @@
 #include "../targets.hpp"
 
 void fuzz::icl_task(std::string_view input) {
-  namespace icl = mpt::icl;
+  namespace eval = mpt::eval;
   static scratch const folder;
   static auto const words = mpt::train_tokenizer(
       std::vector<std::string>{"a few words, and a few more words"}, {.vocab_size = 270});
-  constexpr icl::task_kind kinds[] = {icl::task_kind::language_modeling,
-                                      icl::task_kind::multiple_choice, icl::task_kind::schema,
-                                      icl::task_kind::generation};
+  constexpr eval::task_kind kinds[] = {eval::task_kind::language_modeling,
+                                       eval::task_kind::multiple_choice, eval::task_kind::schema,
+                                       eval::task_kind::generation};
   if (input.empty()) return;
   auto const choice = static_cast<unsigned char>(input[0]);
-  icl::task_config task;
+  eval::task_config task;
   task.label = "task";
   task.kind = kinds[choice % 4];
   task.has_categories = (choice & 4U) != 0;
@@ -24,12 +24,13 @@ void fuzz::icl_task(std::string_view input) {
   task.cot_delimiter = (choice & 16U) != 0 ? "so " : "";
   task.file = folder.file("t.jsonl", input.substr(1));
   refused([&] {
-    auto const parts = icl::read_task_rows(task, {.rows = 64, .options = 8, .line_bytes = 1 << 14});
+    auto const parts =
+        eval::read_task_rows(task, {.rows = 64, .options = 8, .line_bytes = 1 << 14});
     ensure(!parts.empty(), "what is read has rows");
     for (auto const& of_category : parts)
       refused([&] {
         auto const& part = of_category.second;
-        icl::example_maker maker(task, part, choice >> 6U, words, {});
+        eval::example_maker maker(task, part, choice >> 6U, words, {});
         for (std::size_t row = 0; row < part.rows.size(); ++row)
           refused([&] {
             auto const example = maker.make(row);

@@ -2,7 +2,7 @@
 // The attention of docs/examples/llama.cpp, which docs/guide.md shows.
 #include "../layers.hpp"
 
-#include <parallel/context/attention.hpp>
+#include <parallel/context_parallel/attention.hpp>
 
 using attention =
     parallel::context_parallel::attention<float, messages::communicator, messages::column_linear,

@@ -38,7 +38,7 @@ inline mpt::data::text_encoder bytes_as_ids() {
   };
 }
 
-inline std::string text_of(int document) {
+inline std::string document_text(int document) {
   std::string text;
   for (int i = 0; i < document * 37 % 101; ++i)
     text += static_cast<char>('a' + (document + i) % 26);
@@ -48,7 +48,7 @@ inline std::string text_of(int document) {
 /// 120 documents in three files of different formats, written as some 50 small shards.
 inline prepare_options options_in(std::filesystem::path const& folder) {
   std::string rows[3];
-  for (int i = 0; i < 120; ++i) rows[i / 40] += "{\"text\": \"" + text_of(i) + "\"}\n";
+  for (int i = 0; i < 120; ++i) rows[i / 40] += "{\"text\": \"" + document_text(i) + "\"}\n";
   data_test::put_file(folder / "in/a.jsonl", rows[0]);
   std::string packed(ZSTD_compressBound(rows[1].size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), rows[1].data(), rows[1].size(), 3));
@@ -90,9 +90,9 @@ TEST_CASE("prepare: the set holds the ids of all documents in order, and the cou
   std::vector<std::int32_t> expected_ids;
   std::uint64_t bytes = 0;
   for (int i = 0; i < 120; ++i) {
-    bytes_as_ids()(text_of(i), expected_ids);
+    bytes_as_ids()(document_text(i), expected_ids);
     expected_ids.push_back(0);
-    bytes += text_of(i).size();
+    bytes += document_text(i).size();
   }
   CHECK(result.status == prepare_status::written);
   CHECK(result.folder == folder / "out");
@@ -162,7 +162,7 @@ TEST_CASE("prepare: held-out documents and the rest are complete at any batch si
     for (int i = 0; i < 120; ++i) {
       bool const held_out = (i / 40 + i % 40) % 7 == 6;  // 40 documents a file
       if (held_out != (part == mpt::data::document_part::held_out)) continue;
-      bytes_as_ids()(text_of(i), expected_ids);
+      bytes_as_ids()(document_text(i), expected_ids);
       expected_ids.push_back(0);
     }
     auto const tag = part == mpt::data::document_part::rest ? "rest" : "held";

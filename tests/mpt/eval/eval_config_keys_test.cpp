@@ -32,7 +32,7 @@ std::vector<row> const& rows() {
   return table;
 }
 
-using reading = test::key_reading<mpt::icl::eval_config>;
+using reading = test::key_reading<mpt::eval::eval_config>;
 
 /// The small files that some settings name.
 struct small_files {
@@ -68,8 +68,8 @@ struct small_files {
         "num_fewshot: [0]}]\n");
     reading out;
     try {
-      out.config = mpt::icl::read_eval_config(mpt::make_document(yaml, "e.yaml", changes),
-                                              folder / "e.yaml");
+      out.config = mpt::eval::read_eval_config(mpt::make_document(yaml, "e.yaml", changes),
+                                               folder / "e.yaml");
     } catch (parallel::error const& error) {
       out.problem = error.what();
     }

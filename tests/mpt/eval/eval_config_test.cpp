@@ -9,7 +9,7 @@
 
 namespace eval_config_test {
 
-using namespace mpt::icl;
+using namespace mpt::eval;
 
 struct config_files {
   data_test::scratch_folder folder;
@@ -64,8 +64,8 @@ TEST_CASE("evaluation configuration: several models, tasks from a file and a gau
 
 TEST_CASE(
     "evaluation configuration: a model's default name is its folder and its adapter's folder") {
-  CHECK(mpt::icl::name_of("models/a", "") == "models/a");
-  CHECK(mpt::icl::name_of("models/a", "tuned") == "models/a + tuned");
+  CHECK(mpt::eval::to_string("models/a", "") == "models/a");
+  CHECK(mpt::eval::to_string("models/a", "tuned") == "models/a + tuned");
 }
 
 TEST_CASE(

@@ -8,7 +8,7 @@
 
 namespace gauntlet_test {
 
-using namespace mpt::icl;
+using namespace mpt::eval;
 
 /// A task with `rows` rows of which `right` are.
 task_result result(char const* label, std::int64_t shots, std::size_t rows, std::size_t right) {

@@ -8,7 +8,7 @@
 
 namespace icl_example_test {
 
-using namespace mpt::icl;
+using namespace mpt::eval;
 
 TEST_CASE("task examples: texts and ids of every kind of task equal LLM Foundry's") {
   auto const golden = icl_test::load();

@@ -4,7 +4,7 @@
 
 namespace icl_report_test {
 
-using namespace mpt::icl;
+using namespace mpt::eval;
 
 model_report example() {
   model_report out{.model = "m", .tasks = {}, .gauntlet = std::nullopt};

@@ -6,7 +6,7 @@
 
 namespace icl_rows_test {
 
-using namespace mpt::icl;
+using namespace mpt::eval;
 
 /// Reads a text as the file of a task of some kind; error() removes the folder from messages.
 struct task_reader {

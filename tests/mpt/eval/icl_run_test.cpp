@@ -6,7 +6,7 @@
 
 namespace icl_run_test {
 
-using namespace mpt::icl;
+using namespace mpt::eval;
 
 /// A model that prefers short options and generates a fixed answer.
 struct stub_model {

@@ -11,7 +11,7 @@
 
 namespace icl_score_test {
 
-using namespace mpt::icl;
+using namespace mpt::eval;
 
 TEST_CASE("option scores: the common beginning ends before the last unscored id") {
   std::vector<scored_ids> options{{{1, 2, 3, 4, 5}, 3}, {{1, 2, 3, 6}, 3}};
@@ -119,22 +119,22 @@ namespace icl_answer_test {
 TEST_CASE("generated answers: cut, cleaned and compared as by LLM Foundry's metric") {
   auto const golden = icl_test::load();
   for (auto const& one : golden.at("exact")) {
-    mpt::icl::task_config task;
-    task.kind = mpt::icl::task_kind::generation;
+    mpt::eval::task_config task;
+    task.kind = mpt::eval::task_kind::generation;
     task.cot_delimiter = one.at("cot_delimiter");
     task.do_normalization = one.at("do_normalization");
     task.stops = one.at("stops").get<std::vector<std::string>>();
     auto const output = one.at("output").get<std::string>();
     CAPTURE(output);
-    CHECK(mpt::icl::cleaned_answer(task, output) == one.at("cleaned").get<std::string>());
-    CHECK(
-        mpt::icl::is_answer_right(task, output, one.at("labels").get<std::vector<std::string>>()) ==
-        (one.at("correct").get<int>() == 1));
+    CHECK(mpt::eval::cleaned_answer(task, output) == one.at("cleaned").get<std::string>());
+    CHECK(mpt::eval::is_answer_right(task, output,
+                                     one.at("labels").get<std::vector<std::string>>()) ==
+          (one.at("correct").get<int>() == 1));
   }
-  mpt::icl::task_config const task;
+  mpt::eval::task_config const task;
   for (auto const& one : golden.at("answers"))
-    CHECK(mpt::icl::is_answer_right(task, one.at("output").get<std::string>(),
-                                    one.at("labels").get<std::vector<std::string>>()) ==
+    CHECK(mpt::eval::is_answer_right(task, one.at("output").get<std::string>(),
+                                     one.at("labels").get<std::vector<std::string>>()) ==
           (one.at("correct").get<int>() == 1));
 }
 

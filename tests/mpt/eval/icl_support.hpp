@@ -21,17 +21,17 @@ inline nlohmann::json load(char const* name = "golden.json") {
   return nlohmann::json::parse(file);
 }
 
-inline mpt::icl::task_kind kind_of(std::string const& name) {
-  using mpt::icl::task_kind;
+inline mpt::eval::task_kind kind_of(std::string const& name) {
+  using mpt::eval::task_kind;
   for (auto const kind : {task_kind::language_modeling, task_kind::multiple_choice,
                           task_kind::schema, task_kind::generation})
-    if (mpt::icl::name_of(kind) == name) return kind;
+    if (mpt::eval::to_string(kind) == name) return kind;
   throw std::runtime_error("no kind " + name);
 }
 
 /// The task of a golden case.
-inline mpt::icl::task_config task_of(nlohmann::json const& golden, std::filesystem::path file) {
-  mpt::icl::task_config task;
+inline mpt::eval::task_config task_of(nlohmann::json const& golden, std::filesystem::path file) {
+  mpt::eval::task_config task;
   auto const& options = golden.at("options");
   task.label = golden.at("file");
   task.file = std::move(file);

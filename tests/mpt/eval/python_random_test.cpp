@@ -6,8 +6,8 @@
 
 namespace python_random_test {
 
-using mpt::icl::python_random;
-using mpt::icl::python_set;
+using mpt::eval::python_random;
+using mpt::eval::python_set;
 
 TEST_CASE("Python's random and set: numbers, samples and iteration order equal CPython's") {
   // random.Random(1234): [r.randrange(1000) for _ in range(6)], then a seed of more than 32 bits
@@ -35,7 +35,7 @@ TEST_CASE("few-shot examples: the drawn rows and their order equal LLM Foundry's
     std::size_t row = 0;
     for (auto const& expected : golden_case.at("draws")) {
       auto const examples =
-          mpt::icl::draw_examples(golden_case.at("rows"), golden_case.at("shots"), row++, random);
+          mpt::eval::draw_examples(golden_case.at("rows"), golden_case.at("shots"), row++, random);
       CHECK(examples == expected.get<std::vector<std::size_t>>());
       ++draws;
     }

@@ -73,7 +73,7 @@ class watched_folder {
   void write(std::string const& path, std::string_view bytes, std::size_t offset) {
     auto* const parent = folder_of(path);
     if (parent == nullptr) return;
-    auto& file = parent->names[name_of(path)];
+    auto& file = parent->names[to_string(path)];
     if (!file) file = std::make_shared<node>();
     if (file->data.size() < offset + bytes.size()) file->data.resize(offset + bytes.size());
     file->data.replace(offset, bytes.size(), bytes);
@@ -92,21 +92,21 @@ class watched_folder {
     auto new_node = std::make_shared<node>();
     new_node->is_folder = link.empty();
     new_node->link = std::move(link);
-    parent->names[name_of(path)] = new_node;
+    parent->names[to_string(path)] = new_node;
     after_each_();
   }
   void rename(std::string const& from, std::string const& to, bool exchange) {
     auto* const a = folder_of(from);
     auto* const b = folder_of(to);
     if (a == nullptr || b == nullptr) return;
-    std::swap(a->names[name_of(from)], b->names[name_of(to)]);
-    if (!exchange) a->names.erase(name_of(from));
+    std::swap(a->names[to_string(from)], b->names[to_string(to)]);
+    if (!exchange) a->names.erase(to_string(from));
     after_each_();
   }
   void remove(std::string const& path) {
     auto* const parent = folder_of(path);
     if (parent == nullptr) return;
-    parent->names.erase(name_of(path));
+    parent->names.erase(to_string(path));
     after_each_();
   }
 
@@ -116,7 +116,7 @@ class watched_folder {
   }
 
  private:
-  [[nodiscard]] static std::string name_of(fs::path const& path) { return path.filename(); }
+  [[nodiscard]] static std::string to_string(fs::path const& path) { return path.filename(); }
   [[nodiscard]] node* node_at(fs::path const& path) {
     if (path == root_) return &top_;
     auto* const parent = folder_of(path);

@@ -29,7 +29,7 @@ void check_traffic(C inner) {
   host::stream s;
   auto const sent_by = [&](std::string const& axis, operation_kind kind, std::uint64_t payload) {
     auto const total = recorder->totals().at({axis, kind});
-    parallel::require(total.calls == 1 && total.payload == payload, name_of(kind), ": ",
+    parallel::require(total.calls == 1 && total.payload == payload, to_string(kind), ": ",
                       total.calls, " calls of ", total.payload, " bytes, expected 1 of ", payload);
     return total.sent;
   };
@@ -40,7 +40,7 @@ void check_traffic(C inner) {
     std::uint64_t const data = 20 * n;
     auto const check_sent = [&](operation_kind kind, std::uint64_t expected) {
       auto const sent = sent_by(axis, kind, data);
-      parallel::require(sent == expected, name_of(kind), " over ", n, " ranks: rank ", own_rank,
+      parallel::require(sent == expected, to_string(kind), " over ", n, " ranks: rank ", own_rank,
                         " sent ", sent, " bytes, expected ", expected, " for ", data, " of data");
     };
     comm.all_reduce(s, std::span(x), reduction::sum).wait();

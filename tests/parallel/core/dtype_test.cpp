@@ -80,9 +80,9 @@ TEST_CASE("dtype: size, name and accumulation type of the element types") {
   CHECK(parallel::size_of(parallel::dtype_of<std::int64_t>) == 8);
   CHECK(parallel::size_of(parallel::dtype_of<std::uint64_t>) == 8);
   CHECK(parallel::size_of(dtype::f16) == 2);
-  CHECK(parallel::name_of(dtype::u8) == "u8");
-  CHECK(parallel::name_of(dtype::bf16) == "bf16");
-  CHECK(parallel::name_of(dtype::f64) == "f64");
+  CHECK(parallel::to_string(dtype::u8) == "u8");
+  CHECK(parallel::to_string(dtype::bf16) == "bf16");
+  CHECK(parallel::to_string(dtype::f64) == "f64");
   static_assert(std::is_same_v<parallel::accumulate_t<bf16>, float>);
   static_assert(std::is_same_v<parallel::accumulate_t<float const>, float>);
   static_assert(std::is_same_v<parallel::accumulate_t<std::uint64_t>, std::uint64_t>);

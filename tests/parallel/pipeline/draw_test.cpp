@@ -10,11 +10,11 @@ namespace draw_test {
 using namespace parallel::pipeline;
 
 TEST_CASE("drawing: a schedule as text") {
-  CHECK(text_of(one_f_one_b(2, 3)) ==
+  CHECK(to_string(one_f_one_b(2, 3)) ==
         "rank 0  F0 F1 .. .. B0 -- F2 B1 -- .. B2 --\n"
         "rank 1  .. F0 B0 -- F1 B1 -- F2 B2 -- .. ..\n"
         "1f1b: 2 ranks, 3 microbatches, 12 units of time, 25 % idle\n");
-  CHECK(text_of(zb_v(1, 1)) ==
+  CHECK(to_string(zb_v(1, 1)) ==
         "rank 0  0F0 1F0 1I0 1W0 0I0 0W0\n"
         "zb-v: 1 ranks, 1 microbatches, 6 units of time, 0 % idle\n");
 }
@@ -45,7 +45,7 @@ TEST_CASE("drawing: a picture has a box for every action and is well formed") {
 TEST_CASE("drawing: a broken schedule is refused") {
   auto drawn = gpipe(2, 2);
   drawn.by_rank[0].pop_back();
-  CHECK_THROWS_AS((void)text_of(drawn), parallel::error);
+  CHECK_THROWS_AS((void)to_string(drawn), parallel::error);
   CHECK_THROWS_AS((void)svg_of(drawn), parallel::error);
   CHECK_THROWS_AS((void)csv_of(drawn), parallel::error);
 }

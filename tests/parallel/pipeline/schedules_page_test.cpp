@@ -100,7 +100,7 @@ first and after the last computation of a rank.
          "## Drawings\n\n3 ranks, 6 microbatches. `svg_of` draws the same as a picture.\n\n```\n";
   for (auto const& s : {gpipe(3, 6), one_f_one_b(3, 6), interleaved(3, 6, 2), zb_h1(3, 6),
                         zb_v(3, 6), dual_pipe_v(3, 6)})
-    out += text_of(s) + "\n";
+    out += to_string(s) + "\n";
   out.pop_back();
   return out + "```\n";
 }

@@ -44,7 +44,7 @@ void check_sums(std::vector<T> const& found, int ranks, std::size_t first, char 
     }
     double const computed = static_cast<double>(found[i]);
     parallel::require(std::abs(computed - sum) <= share * size, exchange, " of ", found.size(), " ",
-                      parallel::name_of(parallel::dtype_of<T>), ", rank ", rank, ": element ", i,
+                      parallel::to_string(parallel::dtype_of<T>), ", rank ", rank, ": element ", i,
                       " is ", computed, ", expected ", sum, " but for ", share * size);
   }
 }

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
-#include <parallel/context/method.hpp>
-#include <parallel/context/ring.hpp>
-#include <parallel/context/ulysses.hpp>
+#include <parallel/context_parallel/method.hpp>
+#include <parallel/context_parallel/ring.hpp>
+#include <parallel/context_parallel/ulysses.hpp>
 #include <parallel/ops/rows_view.hpp>
 
 #include "support/ring/ring_items.hpp"

@@ -15,7 +15,7 @@
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/threads/run.hpp>
-#include <parallel/context/sequence_partition.hpp>
+#include <parallel/context_parallel/sequence_partition.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/device/transfer.hpp>

@@ -15,7 +15,7 @@
 #include <mpt/yaml/reader.hpp>
 #include <mpt/yaml/report.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 enum class gauntlet_weighting : std::uint8_t { equal, samples, log_samples };
 
@@ -71,4 +71,4 @@ void for_each_item(config_reader& reader, std::string_view key, F&& f) {
 [[nodiscard]] std::optional<gauntlet_config> read_eval_gauntlet(config_reader& reader,
                                                                 std::filesystem::path const& file);
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

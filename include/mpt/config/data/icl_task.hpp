@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 enum class task_kind : std::uint8_t {
   language_modeling,  ///< is every token of the continuation the likeliest one?
@@ -40,6 +40,6 @@ struct task_config {
 /// The name of the score in logs.
 [[nodiscard]] std::string_view metric_of(task_kind kind);
 
-[[nodiscard]] std::string_view name_of(task_kind kind);
+[[nodiscard]] std::string_view to_string(task_kind kind);
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

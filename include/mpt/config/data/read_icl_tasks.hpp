@@ -14,7 +14,7 @@
 #include <mpt/config/data/icl_task.hpp>
 #include <mpt/yaml/reader.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 /// Defaults that tasks take from the configuration that contains them.
 struct task_defaults {
@@ -50,4 +50,4 @@ namespace detail {
 [[nodiscard]] std::vector<task_config> read_icl_tasks(config_reader& reader,
                                                       task_defaults const& defaults);
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

@@ -54,12 +54,12 @@ namespace detail {
                                   std::size_t depth);
 
 /// A configuration value as JSON, by YAML's rules for scalars.
-[[nodiscard]] nlohmann::json json_of(config_node const& node);
+[[nodiscard]] nlohmann::json to_json(config_node const& node);
 
 /// The name of a kind in a table such as norm_kind_names.
 template <class Kind, std::size_t Size>
-[[nodiscard]] std::string name_of(std::array<std::pair<std::string_view, Kind>, Size> const& names,
-                                  Kind kind) {
+[[nodiscard]] std::string listed_name(
+    std::array<std::pair<std::string_view, Kind>, Size> const& names, Kind kind) {
   for (auto const& [name, value] : names)
     if (value == kind) return std::string(name);
   return {};

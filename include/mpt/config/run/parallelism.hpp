@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <parallel/context/method.hpp>
+#include <parallel/context_parallel/method.hpp>
 #include <parallel/mesh/layout.hpp>
 #include <parallel/train/pipeline_options.hpp>
 

@@ -25,7 +25,7 @@ enum class schedule_kind {
 };
 
 /// The name of a schedule in a configuration.
-[[nodiscard]] constexpr std::string_view name_of(schedule_kind kind) {
+[[nodiscard]] constexpr std::string_view to_string(schedule_kind kind) {
   switch (kind) {
     case schedule_kind::constant_with_warmup: return "constant_with_warmup";
     case schedule_kind::linear_decay_with_warmup: return "linear_decay_with_warmup";

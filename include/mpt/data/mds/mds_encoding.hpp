@@ -96,7 +96,7 @@ inline constexpr std::array<named_mds_type, 11> mds_types{{{"uint8", mds_type::u
   return std::nullopt;
 }
 
-[[nodiscard]] constexpr std::string_view name_of(mds_type type) {
+[[nodiscard]] constexpr std::string_view to_string(mds_type type) {
   for (auto const& known : detail::mds_types)
     if (known.type == type) return known.name;
   return "?";
@@ -133,8 +133,8 @@ struct mds_array {
   template <class Number>
   [[nodiscard]] std::vector<Number> to() const {
     std::vector<Number> out(size());
-    bool const real = name_of(type).starts_with("float");
-    parallel::require(!real || std::is_floating_point_v<Number>, "an array of ", name_of(type),
+    bool const real = to_string(type).starts_with("float");
+    parallel::require(!real || std::is_floating_point_v<Number>, "an array of ", to_string(type),
                       " is not an array of integers");
     visit_mds_type(type, [&]<class Stored>(Stored) {
       for (std::size_t i = 0; i < out.size(); ++i) {
@@ -145,7 +145,8 @@ struct mds_array {
         }
         if constexpr (std::is_integral_v<Stored> && std::is_integral_v<Number>)
           parallel::require(std::in_range<Number>(value), "value ", value, " at position ", i,
-                            " of an array of ", name_of(type), " does not fit the type asked for");
+                            " of an array of ", to_string(type),
+                            " does not fit the type asked for");
         out[i] = static_cast<Number>(value);
       }
     });
@@ -208,7 +209,7 @@ void mds_encoding::encode_array(std::string& out, std::span<Number const> values
   constexpr auto stored = detail::mds_type_of<Number>();
   parallel::require(value_kind == kind::array, "encoding '", name, "' is not an array");
   parallel::require(!type || *type == stored, "encoding '", name, "' cannot hold values of ",
-                    name_of(stored));
+                    to_string(stored));
   auto const volume = detail::checked_volume(dims, values.size());
   parallel::require(!dims.empty() && dims.size() < 64 && volume == values.size(), "an array of ",
                     values.size(), " values does not have the shape given (no empty dimension)");

@@ -57,7 +57,7 @@ class run_decoder {
   }
 
   /// How data ranks divide the rows that they read together.
-  [[nodiscard]] icl::row_sharing sharing() {
+  [[nodiscard]] eval::row_sharing sharing() {
     return {resources_.mesh.data_rank(), resources_.mesh.data_ranks(),
             [this](std::string const& text) { return gather(text); }};
   }

@@ -26,7 +26,7 @@ class run_tasks {
   virtual ~run_tasks() = default;
 
   /// Collective over the ranks of `sharing`: every rank gets all scores of `model`.
-  [[nodiscard]] virtual task_scores evaluate(text_model& model, icl::row_sharing const& sharing,
+  [[nodiscard]] virtual task_scores evaluate(text_model& model, eval::row_sharing const& sharing,
                                              std::int64_t batch) const = 0;
 };
 

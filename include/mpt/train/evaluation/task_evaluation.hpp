@@ -17,11 +17,11 @@ class task_evaluation final : public run_tasks {
  public:
   explicit task_evaluation(task_set set) : set_(std::move(set)) {}
 
-  [[nodiscard]] task_scores evaluate(text_model& model, icl::row_sharing const& sharing,
+  [[nodiscard]] task_scores evaluate(text_model& model, eval::row_sharing const& sharing,
                                      std::int64_t batch) const override;
 
  private:
-  [[nodiscard]] static std::vector<std::string> lines_of(icl::model_report const& report,
+  [[nodiscard]] static std::vector<std::string> lines_of(eval::model_report const& report,
                                                          std::int64_t batch);
 
   task_set set_;

@@ -13,9 +13,9 @@
 namespace mpt {
 
 struct task_set {
-  std::vector<icl::loaded_task> tasks;
+  std::vector<eval::loaded_task> tasks;
   mpt::tokenizer tokenizer;
-  std::optional<icl::gauntlet_config> gauntlet;
+  std::optional<eval::gauntlet_config> gauntlet;
   std::optional<std::int64_t> subset_batches;
 };
 

@@ -34,9 +34,9 @@ struct run_row {
 
 /// The columns of a row in JSON. Whether conversion, inference and evaluation of the checkpoint
 /// succeeded is not known when a run ends: null.
-[[nodiscard]] nlohmann::ordered_json json_of(run_row const& row);
+[[nodiscard]] nlohmann::ordered_json to_json(run_row const& row);
 
 /// A Markdown table with one row.
-[[nodiscard]] std::string text_of(run_row const& row);
+[[nodiscard]] std::string to_string(run_row const& row);
 
 }  // namespace mpt

@@ -11,7 +11,7 @@
 namespace mpt {
 
 /// Room for a row of any of the tasks.
-[[nodiscard]] decoder_room room_of(std::vector<icl::task_config> const& tasks);
+[[nodiscard]] decoder_room room_of(std::vector<eval::task_config> const& tasks);
 
 /// The rooms of all decoders of a run, of which one is used at a time.
 [[nodiscard]] std::vector<decoder_room> decoder_rooms(model_config const& model,

@@ -13,7 +13,7 @@
 namespace mpt {
 
 /// The bytes of a rank by what they hold; their sum is the total of the plan.
-[[nodiscard]] nlohmann::ordered_json json_of(train::memory_plan const& memory);
+[[nodiscard]] nlohmann::ordered_json to_json(train::memory_plan const& memory);
 
 /// The plan of a run of `batches` batches on `ranks` ranks.
 [[nodiscard]] nlohmann::ordered_json json_of_plan(train_config const& config, run_plan const& plan,

@@ -42,6 +42,6 @@ namespace detail {
 [[nodiscard]] std::vector<std::string> describe(parallel::network_measurements const& m);
 
 /// The rates in bytes per second, null where they were not measured, and the lines for the user.
-[[nodiscard]] nlohmann::ordered_json json_of(parallel::network_measurements const& m);
+[[nodiscard]] nlohmann::ordered_json to_json(parallel::network_measurements const& m);
 
 }  // namespace mpt

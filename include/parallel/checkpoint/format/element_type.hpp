@@ -50,7 +50,7 @@ inline constexpr element_name element_names[] = {
 }  // namespace detail
 
 /// The name in a safetensors file: "F32". Not for `unknown`.
-[[nodiscard]] constexpr std::string_view name_of(element_type type) {
+[[nodiscard]] constexpr std::string_view to_string(element_type type) {
   return type == element_type::unknown ? std::string_view("an unknown type")
                                        : detail::element_names[static_cast<std::size_t>(type)].name;
 }
@@ -145,10 +145,10 @@ void convert_elements(std::byte const* source, std::span<To> out, Widen widen) {
 /// `from` is F16, BF16, F32 or F64.
 template <real_element To>
 void convert(element_type from, std::span<std::byte const> source, std::span<To> out) {
-  require(is_real(from), "elements of type ", name_of(from),
+  require(is_real(from), "elements of type ", to_string(from),
           " are not real numbers and cannot be converted");
   require(source.size() == out.size() * size_of(from), "conversion of ", out.size(),
-          " elements of ", name_of(from), " got ", source.size(), " bytes");
+          " elements of ", to_string(from), " got ", source.size(), " bytes");
   auto const identity = [](auto value) { return value; };
   switch (from) {
     case element_type::f16:

@@ -108,7 +108,7 @@ class safetensors_file {
   void read(std::string const& tensor, index begin, std::span<T> out) const {
     auto const type = at(tensor).type;
     require(is_real(type), name(), ": tensor \"", tensor, "\" has elements of type ",
-            at(tensor).type_name, ", which are not converted to ", name_of(dtype_of<T>));
+            at(tensor).type_name, ", which are not converted to ", to_string(dtype_of<T>));
     auto const size = at(tensor).size();
     auto const count_out = static_cast<index>(out.size());
     require(0 <= begin && begin <= size && count_out <= size - begin, name(), ": tensor \"", tensor,

@@ -34,9 +34,11 @@ struct tensor_declaration {
   safetensors_header header{.tensors = {}, .metadata = std::move(metadata)};
   for (auto const& [name, type, extents] : tensors) {
     require(name != "__metadata__" && type != element_type::unknown, file, ": tensor \"", name,
-            "\" of type ", name_of(type), " cannot be written");
-    header.tensors.push_back(
-        {.name = name, .type_name = std::string(name_of(type)), .type = type, .extents = extents});
+            "\" of type ", to_string(type), " cannot be written");
+    header.tensors.push_back({.name = name,
+                              .type_name = std::string(to_string(type)),
+                              .type = type,
+                              .extents = extents});
   }
   std::stable_sort(header.tensors.begin(), header.tensors.end(),
                    [](auto const& a, auto const& b) { return size_of(a.type) > size_of(b.type); });

@@ -127,9 +127,9 @@ inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_v
     auto const extents = shape_member(tensor, "shape", tensor_location);
     static_cast<void>(checked_volume(extents, size_of(type), tensor_location));
     auto& known = set.tensors.try_emplace(name, sliced_tensor{type, extents, {}}).first->second;
-    require(known.type == type && known.extents == extents, tensor_location, ": is ", name_of(type),
-            " ", shape_text(extents), " in one place and ", name_of(known.type), " ",
-            shape_text(known.extents), " in another");
+    require(known.type == type && known.extents == extents, tensor_location, ": is ",
+            to_string(type), " ", shape_text(extents), " in one place and ", to_string(known.type),
+            " ", shape_text(known.extents), " in another");
     for (auto const& slice : array_member(tensor, "slices", tensor_location))
       known.slices.push_back(detail::parse_slice(slice, tensor_location));
   }
@@ -152,7 +152,7 @@ inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_v
   for (auto const& [name, tensor] : set.tensors) {
     ordered_json json;
     json["name"] = name;
-    json["dtype"] = name_of(tensor.type);
+    json["dtype"] = to_string(tensor.type);
     json["shape"] = tensor.extents;
     json["slices"] = ordered_json::array();
     for (auto const& slice : tensor.slices) {

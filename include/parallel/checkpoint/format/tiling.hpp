@@ -54,7 +54,7 @@ inline void check_slice(slice_record const& slice, sliced_tensor const& tensor,
             width);
   }
   require(slice.bytes == static_cast<std::uint64_t>(slice.count()) * size_of(tensor.type),
-          tensor_location, ": slice ", range_text(slice), " of ", name_of(tensor.type),
+          tensor_location, ": slice ", range_text(slice), " of ", to_string(tensor.type),
           " cannot have ", slice.bytes, " bytes");
   auto const file = files.find(slice.file);
   require(file != files.end(), tensor_location, ": slice ", range_text(slice), " is in a file \"",

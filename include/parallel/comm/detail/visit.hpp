@@ -20,7 +20,7 @@ void visit(dtype type, F&& f) {
     case dtype::bf16: return f(std::type_identity<bf16>{});
     case dtype::f32: return f(std::type_identity<float>{});
     case dtype::f64: return f(std::type_identity<double>{});
-    default: fail("communication of ", name_of(type), " elements is not supported");
+    default: fail("communication of ", to_string(type), " elements is not supported");
   }
 }
 

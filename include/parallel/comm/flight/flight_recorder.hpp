@@ -29,7 +29,7 @@ namespace parallel {
 
 /// "412 running for 3.2 s: all_reduce(sum) of 5 f32 over tensor at step.cpp:31", with the duration
 /// up to `time`, in ns of the system's clock.
-[[nodiscard]] inline std::string text_of(flight_call const& call, std::int64_t time) {
+[[nodiscard]] inline std::string to_string(flight_call const& call, std::int64_t time) {
   constexpr std::string_view names[] = {"waiting", "running", "done"};
   auto const tenths = std::max<std::int64_t>(0, time - call.state_since) / 100'000'000;
   return concat(call.number, ' ', names[static_cast<std::size_t>(call.state)],
@@ -148,7 +148,7 @@ class flight_recorder {
     std::string out;
     for (std::size_t i = entries.size() - std::min(max_calls, entries.size()); i < entries.size();
          ++i)
-      out += text_of(entries[i], time) + '\n';
+      out += to_string(entries[i], time) + '\n';
     return out;
   }
 

@@ -226,7 +226,7 @@ inline void add_waits(std::vector<flight_wait>& out, group_calls const& group) {
     if (log.calls.empty()) out += "  made no call\n";
     for (auto i = log.calls.size() - std::min(max_calls, log.calls.size()); i < log.calls.size();
          ++i)
-      out += concat("  ", text_of(log.calls[i], last), '\n');
+      out += concat("  ", to_string(log.calls[i], last), '\n');
   }
   if (!missing.empty())
     out += concat(name_ranks(std::vector(missing.begin(), missing.end())), " left no file here\n");

@@ -237,8 +237,8 @@ class communicator : public collectives<communicator, cuda::stream> {
         execution.scratch += detail::scratch_of(member, size());
       });
     };
-    static_cast<void>(s.run(name_of(op.kind).data(), [&] {
-      group({execution.comm}, name_of(op.kind), op.caller, [&] {
+    static_cast<void>(s.run(to_string(op.kind).data(), [&] {
+      group({execution.comm}, to_string(op.kind), op.caller, [&] {
         ncclResult_t first_failure = ncclSuccess;
         for_each_with_scratch([&](operation const& member) {
           if (auto const result = detail::enqueue_calls(execution, member);
@@ -258,15 +258,16 @@ class communicator : public collectives<communicator, cuda::stream> {
     bool const sends = op.kind == operation_kind::send;
     auto const found = std::ranges::find_if(
         channels_, [&](auto const& c) { return c.peer == op.peer && c.sends == sends; });
-    require(found != channels_.end(), name_of(op.kind), " at ", op.caller, ": there is no channel ",
-            sends ? "to" : "from", " rank ", op.peer, name_.empty() ? "" : " of " + name_,
+    require(found != channels_.end(), to_string(op.kind), " at ", op.caller,
+            ": there is no channel ", sends ? "to" : "from", " rank ", op.peer,
+            name_.empty() ? "" : " of " + name_,
             ": call connect_neighbours before the first message, and send to neighbours only");
     auto& channel = *found;
     operation pair_op = op;
     pair_op.peer = (op.peer < rank_) ? 0 : 1;  // the other rank of the pair, which is in rank order
     ncclComm_t const comm = channel.owner->comm;
-    static_cast<void>(s.run(name_of(op.kind).data(), [&] {
-      group({comm}, name_of(op.kind), op.caller, [&] {
+    static_cast<void>(s.run(to_string(op.kind).data(), [&] {
+      group({comm}, to_string(op.kind), op.caller, [&] {
         return detail::enqueue_calls({comm, 0, 2, s}, pair_op);
       });
       return cudaSuccess;

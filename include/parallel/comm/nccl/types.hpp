@@ -21,7 +21,7 @@ namespace parallel::nccl {
     case dtype::bf16: return ncclBfloat16;
     case dtype::f32: return ncclFloat32;
     case dtype::f64: return ncclFloat64;
-    default: fail("communication of ", name_of(type), " elements is not supported");
+    default: fail("communication of ", to_string(type), " elements is not supported");
   }
 }
 

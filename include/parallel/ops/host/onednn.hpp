@@ -68,7 +68,7 @@ class onednn_engine final : public matmul_engine {
       stream.wait();
     } catch (dnnl::error const& problem) {
       fail("oneDNN refused the product [", p.m, ", ", p.k, "] x [", p.k, ", ", p.n, "] of ",
-           name_of(p.input), " to ", name_of(p.output), ": ", problem.what());
+           to_string(p.input), " to ", to_string(p.output), ": ", problem.what());
     }
   }
 

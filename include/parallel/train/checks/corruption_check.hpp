@@ -131,7 +131,7 @@ class corruption_check final
       static_cast<void>(machine_name().copy(names[0].data(), names[0].size() - 1));
     });
     auto& world = state_.groups.world();
-    return text_of(
+    return to_string(
         faults, [&](int unit) { return state_.placed.plans().name_of_unit(unit); },
         [&](int rank) {
           int member = 0;

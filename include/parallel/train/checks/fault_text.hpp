@@ -19,8 +19,8 @@ namespace parallel::train {
 /// gradients of block.1 once and the right ones again". `unit_name(number)` and `machine_of(rank)`
 /// give strings.
 template <class UnitName, class MachineOf>
-[[nodiscard]] std::string text_of(std::span<fingerprint_fault const> faults,
-                                  UnitName const& unit_name, MachineOf const& machine_of) {
+[[nodiscard]] std::string to_string(std::span<fingerprint_fault const> faults,
+                                    UnitName const& unit_name, MachineOf const& machine_of) {
   struct group {
     fingerprint_fault fault;
     std::vector<std::string> units;

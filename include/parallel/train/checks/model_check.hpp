@@ -74,7 +74,7 @@ class marked_passes final : public meta::access_observer {
     gradients_.for_each(0, ~std::uintptr_t{0}, [&](use const& u) {
       require(
           !u.declared->trainable || !read_.contains(u.parameter) || written_.contains(u.parameter),
-          name_of(u), " is trained, but the backward pass of ", names_of_parts(u),
+          use_name(u), " is trained, but the backward pass of ", names_of_parts(u),
           " never writes its gradient; add to gradient() there (in ops::custom: "
           "updates(view)), or freeze the parameter");
     });
@@ -97,7 +97,7 @@ class marked_passes final : public meta::access_observer {
         require_use(u);
         read_.insert(u.parameter);
         if (!without_values_.empty())
-          fail(name_of(u), " is read by ", without_values_, " of ", part_name(),
+          fail(use_name(u), " is read by ", without_values_, " of ", part_name(),
                ", where values need not be there; keep what it needs of them in ",
                part_ == embed ? "the forward pass" : "forward or backward_input");
         if (!u.parameter->whole_extents.empty()) in.sliced_parameter = u.parameter;
@@ -284,7 +284,7 @@ class marked_passes final : public meta::access_observer {
     return out;
   }
 
-  [[nodiscard]] static std::string name_of(use const& u) {
+  [[nodiscard]] static std::string use_name(use const& u) {
     return concat("unit \"", u.unit, "\": parameter \"", u.declared->name, "\"");
   }
 
@@ -313,7 +313,8 @@ class marked_passes final : public meta::access_observer {
 
   void require_use(use const& u) const {
     if (std::ranges::find(u.parts, part_) == u.parts.end())
-      fail(name_of(u), " is used by ", part_name(), ", but visit_units says by ", names_of_parts(u),
+      fail(use_name(u), " is used by ", part_name(), ", but visit_units says by ",
+           names_of_parts(u),
            "; give the unit the part that computes with it, or the parameter a unit of its own");
   }
 
@@ -322,9 +323,9 @@ class marked_passes final : public meta::access_observer {
     require(
         !first_ || !added || !u.parameter->replaces_gradient || u.parameter->shares_gradient ||
             written_.contains(u.parameter),
-        name_of(u), " declares replaces_gradient, but its layer adds to the gradient where ",
+        use_name(u), " declares replaces_gradient, but its layer adds to the gradient where ",
         "context::overwrites(parameter) holds; overwrite it there, or leave the declaration out");
-    require((first_ && !u.parameter->shares_gradient) || added, name_of(u),
+    require((first_ && !u.parameter->shares_gradient) || added, use_name(u),
             ": its layer overwrites the gradient, to which a microbatch after a step's first, and "
             "a part that another shares it with, must add; read what is there too (in "
             "ops::custom: updates(view)), unless context::overwrites(parameter) holds");
@@ -332,7 +333,7 @@ class marked_passes final : public meta::access_observer {
     auto const& replication = u.declared->replication;
     require(
         tensor_ranks_ == 1 || replication.ranks == 1 || replication.partial || !in.is_possible(),
-        name_of(u), " is the same on ", replication.ranks,
+        use_name(u), " is the same on ", replication.ranks,
         " tensor ranks, but its gradient is not, since ",
         in.sliced_parameter != nullptr
             ? concat("it comes of their slices of ", in.sliced_parameter->name)

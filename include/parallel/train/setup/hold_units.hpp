@@ -39,7 +39,7 @@ void hold_units(zero::unit_set<T, Device, Exchange>& units, Device& device, Mode
                       options.order == zero::reduction_order::by_rank),
           "stepper_options::reduce_dtype bf16: needs gradients in f32 and the order by_rank, but ",
           options.order == zero::reduction_order::by_rank
-              ? concat("they are in ", name_of(dtype_of<accumulate_t<T>>))
+              ? concat("they are in ", to_string(dtype_of<accumulate_t<T>>))
               : std::string("the order is canonical_tree"),
           "; leave it out");
   auto const add = [&](std::string name, auto& layer, uses_type const& uses,

@@ -31,7 +31,7 @@ template <class = void>
   add("gather_before_use", options.gather_before_use);
   add("one_queue", options.one_queue.value_or(false));
   add("clip",
-      concat(name_of(options.clip.kind),
+      concat(to_string(options.clip.kind),
              options.clip.kind == clipping_kind::none ? "" : concat(" ", options.clip.threshold)));
   add("keep_finite", options.keep_finite);
   add("order", options.order == zero::reduction_order::by_rank ? "by_rank" : "canonical_tree");

@@ -14,7 +14,7 @@ namespace parallel::train {
 
 /// The text of a plan: a line for each action, in the order in which it is enqueued, with its
 /// number, its stream, what it does, and which other actions it waits for.
-[[nodiscard]] inline std::string text_of(step_plan const& plan) {
+[[nodiscard]] inline std::string to_string(step_plan const& plan) {
   std::string out = concat("pipeline rank ", plan.rank, " of ", plan.ranks, ", ", plan.microbatches,
                            " microbatches: ", plan.actions.size(), " actions\n");
   auto const column = [&](std::string text, std::size_t width) {
@@ -25,7 +25,7 @@ namespace parallel::train {
     auto const& a = plan.actions[i];
     column(concat(i), 6);
     column(name_of_lane(plan, a.lane), 12);
-    out += text_of(plan, a);
+    out += to_string(plan, a);
     std::string_view separator = "  after ";
     for (int const other : a.dependencies) {
       out += concat(separator, other);
@@ -86,7 +86,7 @@ namespace parallel::train {
       int const y = top + row * row_of[static_cast<std::size_t>(a.lane)];
       boxes += concat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", unit * width, "\" height=\"",
                       row - 2, "\" fill=\"", looks[look_of(a)].color, "\" stroke=\"white\"><title>",
-                      k, ": ", text_of(plan, a), "</title></rect>\n");
+                      k, ": ", to_string(plan, a), "</title></rect>\n");
     }
   }
   int const height = top + row * rows + 30;

@@ -56,7 +56,7 @@ enum class action_kind : std::uint8_t {
   end               // every action is complete
 };
 
-[[nodiscard]] constexpr std::string_view name_of(action_kind kind) {
+[[nodiscard]] constexpr std::string_view to_string(action_kind kind) {
   constexpr std::string_view names[] = {"prepare",     "begin",        "pass",
                                         "edge",        "unshard",      "reshard",
                                         "begin_grads", "end_grads",    "reduce_scatter",
@@ -198,7 +198,7 @@ struct step_plan {
 }
 
 /// Describes an action: "backward of part 3, microbatch 1", "unshard block.2 into buffer 0".
-[[nodiscard]] inline std::string text_of(step_plan const& plan, action const& a) {
+[[nodiscard]] inline std::string to_string(step_plan const& plan, action const& a) {
   using enum action_kind;
   auto const part_text = [&] {
     return concat(" part ", a.model_part, ", microbatch ", a.task.microbatch);
@@ -209,15 +209,15 @@ struct step_plan {
   };
   auto const unit_text = [&] { return use_text(a.unit, a.use); };
   switch (a.kind) {
-    case pass: return concat(name_of(a.pass), part_text());
+    case pass: return concat(to_string(a.pass), part_text());
     case edge:
-      return concat(pipeline::name_of(a.edge), " of stage ", a.task.stage, ", microbatch ",
+      return concat(pipeline::to_string(a.edge), " of stage ", a.task.stage, ", microbatch ",
                     a.task.microbatch);
     case unshard:
       return concat("unshard", unit_text(), " for part ", a.model_part, " into ", a.buffer);
     case reshard: return concat("reshard part ", a.model_part, " in ", a.buffer);
     case begin_gradients:
-    case end_gradients: return concat(name_of(a.kind), part_text());
+    case end_gradients: return concat(to_string(a.kind), part_text());
     case reduce_scatter:
       return concat("reduce_scatter", unit_text(), ", microbatch ", a.task.microbatch, " from ",
                     a.buffer);
@@ -231,8 +231,8 @@ struct step_plan {
     case begin:
     case reduce_scalars:
     case clip:
-    case end: return std::string(name_of(a.kind));
-    default: return concat(name_of(a.kind), unit_text());
+    case end: return std::string(to_string(a.kind));
+    default: return concat(to_string(a.kind), unit_text());
   }
 }
 

@@ -51,7 +51,7 @@ class stepper_program : public step_passes<typename State::model_type> {
       case pass: {
         if (a.buffer >= 0) set.bind_values(a.model_part, a.buffer);
         [[maybe_unused]] auto const named = annotate(queue, [&] {
-          return concat(name_of(a.pass), " of part ", a.model_part, ", microbatch ",
+          return concat(to_string(a.pass), " of part ", a.model_part, ", microbatch ",
                         a.task.microbatch);
         });
         if (empty) return;

@@ -57,8 +57,8 @@ struct step_residency {
 }
 
 /// The verdict as a sentence.
-[[nodiscard]] inline std::string text_of(step_verdict const& found,
-                                         std::span<step_plan const> plans) {
+[[nodiscard]] inline std::string to_string(step_verdict const& found,
+                                           std::span<step_plan const> plans) {
   if (found.good()) return "every rank comes to the end of its step";
   constexpr std::string_view phrases[] = {
       "",
@@ -76,7 +76,7 @@ struct step_residency {
   step_plan const& plan = plans[found.plan];
   auto const number = static_cast<std::size_t>(found.action);
   auto const action =
-      number < plan.actions.size() ? text_of(plan, plan.actions[number]) : "its end";
+      number < plan.actions.size() ? to_string(plan, plan.actions[number]) : "its end";
   return concat("the step's plan of pipeline rank ", plan.rank, " of ", plan.ranks, " with ",
                 plan.microbatches, " microbatches cannot run: action ", number, " (", action, ") ",
                 phrases[static_cast<std::size_t>(found.problem)],
@@ -96,7 +96,7 @@ template <class = void>
 void require_runs(std::span<step_plan const> plans, bool one_queue = false) {
   auto found = verify(plans);
   if (found.good() && one_queue) found = verify_in_one_queue(plans);
-  require(found.good(), text_of(found, plans));
+  require(found.good(), to_string(found, plans));
 }
 
 }  // namespace parallel::train

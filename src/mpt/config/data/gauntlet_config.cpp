@@ -5,7 +5,7 @@
 #include <mpt/config/data/read_icl_tasks.hpp>
 #include <mpt/yaml/document.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 namespace {
 
 [[nodiscard]] gauntlet_category read_category(config_reader reader) {
@@ -79,4 +79,4 @@ std::optional<gauntlet_config> read_eval_gauntlet(config_reader& reader,
                             reader.report());
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

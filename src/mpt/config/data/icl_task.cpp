@@ -1,6 +1,6 @@
 #include <mpt/config/data/icl_task.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 
 std::string_view metric_of(task_kind kind) {
   switch (kind) {
@@ -10,7 +10,7 @@ std::string_view metric_of(task_kind kind) {
   }
 }
 
-std::string_view name_of(task_kind kind) {
+std::string_view to_string(task_kind kind) {
   switch (kind) {
     case task_kind::language_modeling: return "language_modeling";
     case task_kind::multiple_choice: return "multiple_choice";
@@ -19,4 +19,4 @@ std::string_view name_of(task_kind kind) {
   }
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval

@@ -8,7 +8,7 @@
 #include <mpt/config/data/loader.hpp>
 #include <mpt/yaml/document.hpp>
 
-namespace mpt::icl {
+namespace mpt::eval {
 namespace {
 
 [[nodiscard]] std::vector<std::int64_t> read_shots(config_reader& reader) {
@@ -42,7 +42,7 @@ namespace {
       {"language_modeling", "multiple_choice", "schema", "generation_task_with_answers"});
   for (auto const candidate : {task_kind::language_modeling, task_kind::multiple_choice,
                                task_kind::schema, task_kind::generation})
-    if (kind == name_of(candidate)) task.kind = candidate;
+    if (kind == to_string(candidate)) task.kind = candidate;
   task.shots = read_shots(reader);
   for (auto const& metric : detail::read_strings(reader, "metric_names"))
     reader.check("metric_names", metric == metric_of(task.kind), "expected [", metric_of(task.kind),
@@ -143,9 +143,9 @@ std::vector<task_config> read_icl_tasks(config_reader& reader, task_defaults con
                         defaults, reader.report());
 }
 
-}  // namespace mpt::icl
+}  // namespace mpt::eval
 
-namespace mpt::icl::detail {
+namespace mpt::eval::detail {
 
 std::vector<std::string> read_strings(config_reader& reader, std::string_view key) {
   std::vector<std::string> out;
@@ -159,4 +159,4 @@ std::vector<std::string> read_strings(config_reader& reader, std::string_view ke
   return out;
 }
 
-}  // namespace mpt::icl::detail
+}  // namespace mpt::eval::detail

@@ -39,7 +39,7 @@ constexpr std::string_view pretrained_config_keys[] = {"_name_or_path",
   if (model.ffn_act_fn == gelu_tanh)
     json["ffn_act_fn"] = {{"name", "gelu"}, {"approximate", "tanh"}};
   else if (model.ffn_act_fn != gelu)
-    json["ffn_act_fn"] = {{"name", detail::name_of(activation_names, model.ffn_act_fn)}};
+    json["ffn_act_fn"] = {{"name", detail::listed_name(activation_names, model.ffn_act_fn)}};
   bool const gated = model.ffn_type == ffn_kind::mptglu;
   if (gated || !json.is_null()) json["ffn_type"] = gated ? "mptglu" : "mptmlp";
   return json;
@@ -52,7 +52,7 @@ constexpr std::string_view pretrained_config_keys[] = {"_name_or_path",
                          {"init_gain", init.init_gain},
                          {"fan_mode", init.fan_mode},
                          {"init_nonlinearity", init.init_nonlinearity}};
-  json["name"] = detail::name_of(init_scheme_names, init.name);
+  json["name"] = detail::listed_name(init_scheme_names, init.name);
   std::visit([&](auto value) { json["init_div_is_residual"] = value; }, init.init_div_is_residual);
   return json;
 }
@@ -133,7 +133,7 @@ nlohmann::json to_hf_json(model_config const& model, std::string_view dtype) {
       {"emb_pdrop", model.emb_pdrop},
       {"learned_pos_emb", model.learned_pos_emb},
       {"no_bias", model.no_bias},
-      {"norm_type", detail::name_of(norm_kind_names, model.norm_type)},
+      {"norm_type", detail::listed_name(norm_kind_names, model.norm_type)},
       {"norm_eps", model.norm_eps},
       {"layer_norm_epsilon", model.norm_eps},
       {"logit_scale", detail::json_or_null(model.logit_scale)},
@@ -150,7 +150,7 @@ nlohmann::json to_hf_json(model_config const& model, std::string_view dtype) {
   if (!model.layers.empty()) json["block_overrides"] = detail::overrides_json(model.layers);
   if (model.attention_bias) json["attention_bias"] = *model.attention_bias;
   if (model.attn.norm_type != norm_kind::low_precision_layernorm)
-    json["attn_config"]["norm_type"] = detail::name_of(norm_kind_names, model.attn.norm_type);
+    json["attn_config"]["norm_type"] = detail::listed_name(norm_kind_names, model.attn.norm_type);
   if (auto const ffn = ffn_json(model); !ffn.is_null()) json["ffn_config"] = ffn;
   return json;
 }
@@ -186,7 +186,7 @@ hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
     if (auto const* const family = find_family(type->get_ref<std::string const&>()))
       return with_stored_form(read_family_json(*family, json, source), json, source);
   config_node root = detail::node_of(json, source, config_limits{}.depth);
-  auto const text_of = [&](std::string_view key) {
+  auto const text_member = [&](std::string_view key) {
     config_node const* const node = root.find(key);
     return node != nullptr && node->is_scalar() ? node->text : std::string();
   };
@@ -194,12 +194,12 @@ hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
   parallel::require(quantised == nullptr || quantised->is_null(), source,
                     ": quantization_config: quantised weights are not read; expected float32, "
                     "bfloat16 or float16");
-  bool const is_remote_form = text_of("model_type") == remote_model_type;
-  parallel::require(is_remote_form || text_of("model_type") == "mpt", source, ": model_type is '",
-                    printable(text_of("model_type")), "'; the families that are read are ",
-                    family_names());
+  bool const is_remote_form = text_member("model_type") == remote_model_type;
+  parallel::require(is_remote_form || text_member("model_type") == "mpt", source,
+                    ": model_type is '", printable(text_member("model_type")),
+                    "'; the families that are read are ", family_names());
   for (std::string_view const key : {"d_model", "n_heads", "n_layers", "vocab_size"})
-    parallel::require(!text_of(key).empty(), source, ": lacks ", key,
+    parallel::require(!text_member(key).empty(), source, ": lacks ", key,
                       ", a number; a model's size is not guessed");
   bool from_transformers = !is_remote_form && root.find("layer_norm_epsilon") != nullptr;
   if (config_node const* const names = root.find("architectures");
@@ -327,16 +327,16 @@ config_node node_of(nlohmann::json const& json, std::string const& location, std
   return node;
 }
 
-nlohmann::json json_of(config_node const& node) {
+nlohmann::json to_json(config_node const& node) {
   if (node.is_map()) {
     auto out = nlohmann::json::object();
     for (std::size_t i = 0; i < node.items.size(); ++i)
-      out[node.keys[i].name] = json_of(node.items[i]);
+      out[node.keys[i].name] = to_json(node.items[i]);
     return out;
   }
   if (node.is_list()) {
     auto out = nlohmann::json::array();
-    for (auto const& item : node.items) out.push_back(json_of(item));
+    for (auto const& item : node.items) out.push_back(to_json(item));
     return out;
   }
   if (node.is_null()) return nullptr;

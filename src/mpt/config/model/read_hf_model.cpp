@@ -90,7 +90,7 @@ void require_config(config_reader const& reader, std::string const& name,
       family, json,
       parallel::concat(file.string(), " with ", reader.full_name("config_overrides"), " (",
                        overrides->location, ")"),
-      detail::json_of(*overrides));
+      detail::to_json(*overrides));
 }
 
 /// The model in the folder, of whichever family.

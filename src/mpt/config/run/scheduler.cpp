@@ -105,7 +105,7 @@ scheduler_config read_scheduler(config_reader reader) {
   for (auto const kind :
        {schedule_kind::inv_sqrt_with_warmup, schedule_kind::linear_decay_with_warmup,
         schedule_kind::constant_with_warmup})
-    if (name == name_of(kind)) schedule.kind = kind;
+    if (name == to_string(kind)) schedule.kind = kind;
   schedule.t_warmup = reader.required<time_value>("t_warmup");
   schedule.t_max = reader.get("t_max", schedule.t_max);
   reader.check("t_max", schedule.t_max.count > 0, "must be above 0");

@@ -95,7 +95,7 @@ mds_array mds_encoding::decode_array(std::string_view bytes, std::string_view lo
   } else {
     auto const code = next_byte("dtype code");
     out.type = static_cast<mds_type>(code);
-    parallel::require(name_of(out.type) != "?", location, ": unknown dtype code ", code);
+    parallel::require(to_string(out.type) != "?", location, ": unknown dtype code ", code);
   }
   if (shape.empty()) {
     auto const code = next_byte("shape code");
@@ -116,7 +116,7 @@ mds_array mds_encoding::decode_array(std::string_view bytes, std::string_view lo
   auto const volume = detail::checked_volume(out.shape, out.values.size());
   parallel::require(volume && *volume * size_of(out.type) == out.values.size(), location,
                     ": array shape does not match its ", out.values.size(), " bytes of ",
-                    name_of(out.type));
+                    to_string(out.type));
   return out;
 }
 

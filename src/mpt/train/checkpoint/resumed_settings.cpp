@@ -26,12 +26,12 @@ nlohmann::json changeable_settings(model_config const& model, optimizer_config c
     settings["optimizer.muon.momentum"] = muon->momentum;
   }
   auto const& schedule = optimizer.scheduler;
-  settings["scheduler.name"] = name_of(schedule.kind);
+  settings["scheduler.name"] = to_string(schedule.kind);
   settings["scheduler.t_warmup"] = to_string(schedule.t_warmup);
   settings["scheduler.t_max"] = to_string(schedule.t_max);
   settings["scheduler.alpha_f"] = schedule.alpha_f;
   settings["algorithms.gradient_clipping.clipping_type"] =
-      parallel::train::name_of(optimizer.clip.kind);
+      parallel::train::to_string(optimizer.clip.kind);
   settings["algorithms.gradient_clipping.clipping_threshold"] = optimizer.clip.threshold;
   settings["model.resid_pdrop"] = model.resid_pdrop;
   settings["model.emb_pdrop"] = model.emb_pdrop;

@@ -23,7 +23,7 @@ task_set read_task_set(model_config const& model, data_config const& data,
           "icl_tasks need the tokenizer, but "
           "tokenizer.name ",
           tokenizer_name, " is no folder or file here");
-  task_set out{icl::load_tasks(evaluation.icl.tasks), tokenizer::load(tokenizer_name),
+  task_set out{eval::load_tasks(evaluation.icl.tasks), tokenizer::load(tokenizer_name),
                evaluation.icl.gauntlet, evaluation.icl.subset_batches};
   require(out.tokenizer.size() <= model.vocab_size, "tokenizer.name ", tokenizer_name, ": has ",
           out.tokenizer.size(), " tokens, the model only ", model.vocab_size);
@@ -31,8 +31,8 @@ task_set read_task_set(model_config const& model, data_config const& data,
   for (auto const& task : out.tasks)
     for (auto const shots : task.config.shots)
       for (auto const& [category, part] : task.parts) {
-        icl::example_maker maker(task.config, part, shots, out.tokenizer, affixes);
-        auto const rows = icl::rows_to_run(task.config, part, out.subset_batches);
+        eval::example_maker maker(task.config, part, shots, out.tokenizer, affixes);
+        auto const rows = eval::rows_to_run(task.config, part, out.subset_batches);
         for (std::size_t row = 0; row < rows; ++row) static_cast<void>(maker.make(row));
       }
   return out;

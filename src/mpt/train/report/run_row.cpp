@@ -30,7 +30,7 @@ run_row row_of(model_config const& model, data_config const& data,
   return out;
 }
 
-nlohmann::ordered_json json_of(run_row const& row) {
+nlohmann::ordered_json to_json(run_row const& row) {
   auto const known = [](std::optional<double> const& value) {
     return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
   };
@@ -47,7 +47,7 @@ nlohmann::ordered_json json_of(run_row const& row) {
           {"evaluation_accuracy", known(row.evaluation_accuracy)}};
 }
 
-std::string text_of(run_row const& row) {
+std::string to_string(run_row const& row) {
   std::string const unknown = "–";
   auto const batches = row.batches == row.batches_here
                            ? console::grouped(row.batches)

@@ -4,7 +4,7 @@
 
 namespace mpt {
 
-decoder_room room_of(std::vector<icl::task_config> const& tasks) {
+decoder_room room_of(std::vector<eval::task_config> const& tasks) {
   decoder_room room;
   for (auto const& task : tasks) room.tokens = std::max<index>(room.tokens, task.max_seq_len);
   return room;

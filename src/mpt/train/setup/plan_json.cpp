@@ -66,9 +66,9 @@ ordered_json json_of_recomputation(run_plan const& plan) {
 ordered_json json_of_memory(checkpoint_config const& checkpoint, run_plan const& plan) {
   auto by_stage = ordered_json::array();
   for (auto const& stage : plan.by_stage)
-    by_stage.push_back({{"total_bytes", stage.total()}, {"bytes", json_of(stage)}});
+    by_stage.push_back({{"total_bytes", stage.total()}, {"bytes", to_json(stage)}});
   ordered_json out{{"total_bytes", plan.memory.total()},
-                   {"bytes", json_of(plan.memory)},
+                   {"bytes", to_json(plan.memory)},
                    {"host_bytes", plan.memory.offloaded},
                    {"by_pipeline_rank", std::move(by_stage)}};
   out["available_bytes"] = plan.available > 0 ? ordered_json(plan.available) : ordered_json();
@@ -85,7 +85,7 @@ ordered_json json_of_memory(checkpoint_config const& checkpoint, run_plan const&
 
 }  // namespace
 
-ordered_json json_of(train::memory_plan const& memory) {
+ordered_json to_json(train::memory_plan const& memory) {
   ordered_json out{{"parameters", memory.values}, {"gradients", memory.gradients}};
   if (memory.trees > 0) out["gradients_of_microbatches"] = memory.trees;
   out["master_weights"] = memory.master;
@@ -131,7 +131,7 @@ ordered_json json_of_step(std::vector<train::step_plan> const& plans) {
     auto actions = ordered_json::array();
     for (auto const& action : plan.actions)
       actions.push_back({{"stream", name_of_lane(plan, action.lane)},
-                         {"action", text_of(plan, action)},
+                         {"action", to_string(plan, action)},
                          {"after", action.dependencies}});
     out.push_back({{"pipeline_rank", plan.rank},
                    {"microbatches", plan.microbatches},

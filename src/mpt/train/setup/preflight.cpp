@@ -99,7 +99,7 @@ std::vector<std::string> describe(parallel::network_measurements const& m) {
   return lines;
 }
 
-nlohmann::ordered_json json_of(parallel::network_measurements const& m) {
+nlohmann::ordered_json to_json(parallel::network_measurements const& m) {
   auto const rate = [](double bytes_per_second) {
     return bytes_per_second > 0 ? nlohmann::ordered_json(bytes_per_second) : nullptr;
   };

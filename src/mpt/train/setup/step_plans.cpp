@@ -9,7 +9,7 @@ namespace mpt {
 
 std::string describe_step(std::vector<train::step_plan> const& plans) {
   std::string out;
-  for (auto const& plan : plans) out += train::text_of(plan) + '\n';
+  for (auto const& plan : plans) out += train::to_string(plan) + '\n';
   for (auto const& plan : plans) {
     auto const residency = train::residency_of(plan);
     out += fmt::format(

@@ -7,7 +7,7 @@
 
 namespace read_icl_tasks_test {
 
-using namespace mpt::icl;
+using namespace mpt::eval;
 
 /// Reads the YAML of a task list, as from a file two folders below the folder of the task's data.
 std::vector<task_config> read(std::string const& yaml, mpt::config_report* report = nullptr) {

@@ -38,7 +38,7 @@ void check_round_trip(std::string_view type) {
     auto const bytes = encoded<Number>(name, values, {2, 2});
     if (encoding.fixed_bytes) CHECK(*encoding.fixed_bytes == bytes.size());
     auto const array = encoding.decode_array(bytes, "here");
-    CHECK(name_of(array.type) == type);
+    CHECK(to_string(array.type) == type);
     CHECK(array.shape == std::vector<std::uint64_t>{2, 2});
     CHECK(array.template to<Number>() == values);
   }

@@ -13,7 +13,7 @@ namespace {
 using namespace tiny_run;
 namespace pc = parallel::checkpoint;
 
-std::string name_of(std::size_t g) { return "grid" + std::to_string(g); }
+std::string to_string(std::size_t g) { return "grid" + std::to_string(g); }
 
 template <class T>
 void check_pairs(std::vector<grid> const& layouts,
@@ -24,7 +24,7 @@ void check_pairs(std::vector<grid> const& layouts,
   std::vector<fs::path> saved;
   for (std::size_t g = 0; g < layouts.size(); ++g) {
     auto run_config = with_layout(config, layouts[g]);
-    run_config.checkpoint.save_folder = files.folder / name_of(g);
+    run_config.checkpoint.save_folder = files.folder / to_string(g);
     saved.emplace_back(train<T>(run_config, layouts[g].ranks()).checkpoint);
   }
   // The loss of batch 6 is compared between the saving layout and another one.
@@ -39,7 +39,7 @@ void check_pairs(std::vector<grid> const& layouts,
     CHECK(expected.contains("transformer.wte.weight#exp_avg"));
     auto const resaved = load_and_save<T>(
         config, layouts[target], {.folder = saved[source], .weights_only = false, .note = {}},
-        files.folder / (name_of(source) + "again"));
+        files.folder / (to_string(source) + "again"));
     CHECK(content_of(resaved) == expected);
 
     auto next = longer;
@@ -72,7 +72,7 @@ TEST_CASE(
   for (std::size_t source = 0; source < layouts.size(); ++source) {
     CAPTURE(source);
     auto run_config = with_layout(config, layouts[source]);
-    run_config.checkpoint.save_folder = files.folder / name_of(source);
+    run_config.checkpoint.save_folder = files.folder / to_string(source);
     fs::path const saved = train<float>(run_config, layouts[source].ranks()).checkpoint;
     auto const expected = content_of(saved);
     CHECK(expected.contains("transformer.wte.weight#exp_avg_sq"));

@@ -19,10 +19,10 @@ namespace run_decoder_test {
 namespace {
 
 using namespace tiny_run;
-namespace icl = mpt::icl;
+namespace eval = mpt::eval;
 
-icl::task_config task_of(std::string const& name, icl::task_kind kind) {
-  icl::task_config out;
+eval::task_config task_of(std::string const& name, eval::task_kind kind) {
+  eval::task_config out;
   out.label = name;
   out.file = icl_test::folder() / (name + ".jsonl");
   out.kind = kind;
@@ -44,10 +44,10 @@ train_config reading_config(run_files const& files, bool learned_positions) {
                                                    .interval = {1, mpt::time_unit::batch},
                                                    .max_new_tokens = 5,
                                                    .temperature = 1};
-  config.evaluation.icl.tasks = {task_of("language", icl::task_kind::language_modeling),
-                                 task_of("choice", icl::task_kind::multiple_choice),
-                                 task_of("schema", icl::task_kind::schema),
-                                 task_of("answers", icl::task_kind::generation)};
+  config.evaluation.icl.tasks = {task_of("language", eval::task_kind::language_modeling),
+                                 task_of("choice", eval::task_kind::multiple_choice),
+                                 task_of("schema", eval::task_kind::schema),
+                                 task_of("answers", eval::task_kind::generation)};
   config.evaluation.icl.gauntlet.emplace();
   config.evaluation.icl.gauntlet->categories = {
       {"guessing", {{"choice", 1, 0.25}, {"schema", 1, 0.5}}}};
@@ -114,14 +114,14 @@ TEST_CASE("run decoder: a run's scores are those of its checkpoint's weights") {
   parallel::train::weights<float> const weights(net, device);
   source.load(weights, device);
   mpt::model_decoder<float, parallel::host::device> decoder(net, device, stream, {.tokens = 48});
-  icl::task_model model(decoder);
+  eval::task_model model(decoder);
   auto const words = mpt::tokenizer::load(config.data.tokenizer.name);
   auto const found = text_records(config.output.metrics_file);
-  for (auto const& task : icl::load_tasks(config.evaluation.icl.tasks)) {
-    auto const result = icl::run_task(task, 1, words, model);
+  for (auto const& task : eval::load_tasks(config.evaluation.icl.tasks)) {
+    auto const result = eval::run_task(task, 1, words, model);
     CHECK(found
               .at("2 metrics/" + task.config.label + "/1-shot/" +
-                  std::string(icl::metric_of(task.config.kind)))
+                  std::string(eval::metric_of(task.config.kind)))
               .get<double>() == result.accuracy());
   }
 }

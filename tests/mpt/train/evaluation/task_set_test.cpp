@@ -17,7 +17,7 @@ mpt::train_config config() {
   auto& task = out.evaluation.icl.tasks.emplace_back();
   task.label = "choice";
   task.file = icl_test::folder() / "choice.jsonl";
-  task.kind = mpt::icl::task_kind::multiple_choice;
+  task.kind = mpt::eval::task_kind::multiple_choice;
   task.max_seq_len = 64;
   out.evaluation.icl.subset_batches = 3;
   return out;

@@ -30,14 +30,14 @@ mpt::run_summary summary() {
 TEST_CASE("run row: a whole run has all columns of published tables") {
   auto const row = mpt::row_of(config().model, config().data, config().evaluation, summary(), 547.9,
                                8, 1.5 * 0x1p30);
-  CHECK(text_of(row) ==
+  CHECK(to_string(row) ==
         "| model    | batches | eval every | nodes | wall-clock s |  tokens/s |   MFU | GiB per "
         "device | checkpoint | convert+infer+eval | eval accuracy |\n"
         "|:---------|--------:|-----------:|------:|-------------:|----------:|------:|-----------"
         "----:|-----------:|:-------------------|--------------:|\n"
         "| MPT-125M |   4,800 |     1000ba |     8 |        547.9 | 6,589,902 | 0.100 |           "
         "13.4 |    1.5 GiB | –                  |        0.5300 |\n");
-  auto const json = json_of(row);
+  auto const json = to_json(row);
   CHECK(json.at("model") == "MPT-125M");
   CHECK(json.at("batches") == 4800);
   CHECK(json.at("evaluated_every") == "1000ba");
@@ -59,12 +59,12 @@ TEST_CASE("run row: missing values are dashes, and a resumed run states its own 
   run.batches_here = 1800;
   auto const row = mpt::row_of(run_config.model, run_config.data, run_config.evaluation, run, 10, 1,
                                std::nullopt);
-  auto const text = text_of(row);
+  auto const text = to_string(row);
   CHECK(text.find("| 4,800 (1,800 here) |") != std::string::npos);
   CHECK(text.find("|      never |") != std::string::npos);
   CHECK(text.ends_with("|          – | –                  |             – |\n"));
-  CHECK(json_of(row).at("checkpoint_bytes").is_null());
-  CHECK(json_of(row).at("evaluation_accuracy").is_null());
+  CHECK(to_json(row).at("checkpoint_bytes").is_null());
+  CHECK(to_json(row).at("evaluation_accuracy").is_null());
 }
 
 }  // namespace run_row_test

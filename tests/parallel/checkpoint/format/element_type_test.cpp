@@ -14,12 +14,12 @@ namespace pc = parallel::checkpoint;
 TEST_CASE("element type: types are found by their names in files, and others are unknown") {
   for (int i = 0; i < static_cast<int>(pc::element_type::unknown); ++i) {
     auto const type = static_cast<pc::element_type>(i);
-    CHECK(pc::element_type_named(pc::name_of(type)) == type);
+    CHECK(pc::element_type_named(pc::to_string(type)) == type);
     CHECK(pc::size_of(type) > 0);
   }
   CHECK(pc::element_type_named("F8_E4M3") == pc::element_type::unknown);
   CHECK(pc::element_type_named("f32") == pc::element_type::unknown);
-  CHECK(pc::name_of(pc::element_type_of(parallel::dtype::bf16)) == "BF16");
+  CHECK(pc::to_string(pc::element_type_of(parallel::dtype::bf16)) == "BF16");
   CHECK(pc::size_of(pc::element_type_of(parallel::dtype::u64)) == 8);
 }
 

@@ -48,7 +48,7 @@ TEST_CASE_TEMPLATE("timed collectives: every element of every call is right, in 
           auto const timing = timed<T>(ranks, call);
           bool const is_sharded = bus_factor(kind, 2) == 0.5;
           auto const count = is_sharded ? elements / static_cast<std::size_t>(ranks) : elements;
-          INFO(name_of(kind), " on ", ranks, " ranks of ", elements, in_place ? " in place" : "");
+          INFO(to_string(kind), " on ", ranks, " ranks of ", elements, in_place ? " in place" : "");
           bool const exists =
               in_place ? kind != operation_kind::all_to_all && kind != operation_kind::send
                        : kind != operation_kind::all_reduce && kind != operation_kind::broadcast;
@@ -64,7 +64,7 @@ TEST_CASE("timed collectives: elements that one rank drops are counted on all ra
   for (auto const kind : kinds) {
     bool const in_place = kind == operation_kind::all_reduce || kind == operation_kind::broadcast;
     collective_call const call{.kind = kind, .bytes = 12000, .in_place = in_place};
-    INFO(name_of(kind));
+    INFO(to_string(kind));
     auto const timing = timed<float>(3, call, fault_kind::drop);
     REQUIRE(timing);
     CHECK(timing->wrong > 300);

@@ -11,7 +11,7 @@ namespace fault_text_test {
 using namespace parallel::train;
 
 std::string described(std::vector<fingerprint_fault> const& faults) {
-  return text_of(
+  return to_string(
       faults, [](int unit) { return "unit" + std::to_string(unit); },
       [](int rank) { return "node" + std::to_string(rank / 2); });
 }

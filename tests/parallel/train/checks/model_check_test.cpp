@@ -490,8 +490,8 @@ TEST_CASE("model check: impossible options are refused by name") {
     for (double const threshold : {-1.0, 0.0, std::nan("")})
       CHECK(test::contains(
           refusal({}, {.data = 2, .clip = {kind, threshold}}),
-          parallel::concat("stepper_options::clip: the threshold of ", train::name_of(kind), " is ",
-                           threshold, "; it must be above 0")));
+          parallel::concat("stepper_options::clip: the threshold of ", train::to_string(kind),
+                           " is ", threshold, "; it must be above 0")));
   CHECK(refusal({}, {.clip = {none, -1}}).empty());
   CHECK(test::contains(refusal({}, {.stages_per_rank = 2}),
                        "pipeline_options::stages_per_rank is 2, but the schedule 1f1b has 1"));

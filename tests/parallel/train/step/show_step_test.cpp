@@ -15,7 +15,7 @@ namespace train = parallel::train;
 
 TEST_CASE("show_step: the text of a plan lists actions with their streams and dependencies") {
   test::planned_step const step{.ranks = 1, .microbatches = 1, .blocks = 1};
-  CHECK(text_of(step.plans()[0]) == R"(pipeline rank 0 of 1, 1 microbatches: 38 actions
+  CHECK(to_string(step.plans()[0]) == R"(pipeline rank 0 of 1, 1 microbatches: 38 actions
 0     compute     prepare tokens
 1     compute     prepare block.0
 2     compute     prepare norm

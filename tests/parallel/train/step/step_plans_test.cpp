@@ -21,7 +21,7 @@ TEST_CASE("step plans: a plan is proved with those of all ranks before it runs")
     CHECK(plans.is_proved(count, parallel::pass::training));
     CHECK(!plans.is_proved(count, parallel::pass::inference));
     auto const text =
-        parallel::train::text_of(plans.plans_of_all_ranks(count, parallel::pass::training)[1]);
+        parallel::train::to_string(plans.plans_of_all_ranks(count, parallel::pass::training)[1]);
     CHECK(text.starts_with("pipeline rank 1 of 2, "));
   });
 }

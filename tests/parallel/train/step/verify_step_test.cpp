@@ -39,7 +39,7 @@ void check_good(planned_step const& planned) {
   CAPTURE(planned.microbatches);
   CAPTURE(planned.stages_per_rank);
   CAPTURE(planned.zero);
-  FAIL(train::text_of(found, plans));
+  FAIL(train::to_string(found, plans));
 }
 
 int stages_of(std::string const& schedule) {
@@ -153,9 +153,9 @@ bool swap_with_next(step_plan& plan, int number) {
 }
 
 std::string kind_of(train::action const& a) {
-  if (a.kind == action_kind::pass) return std::string(name_of(a.pass));
-  if (a.kind == action_kind::edge) return std::string(name_of(a.edge));
-  return std::string(name_of(a.kind));
+  if (a.kind == action_kind::pass) return std::string(to_string(a.pass));
+  if (a.kind == action_kind::edge) return std::string(to_string(a.edge));
+  return std::string(to_string(a.kind));
 }
 
 std::vector<planned_step> samples() {
@@ -317,7 +317,7 @@ TEST_CASE(
   }
   auto const found = train::verify(plans);
   CHECK(found.problem == step_flaw::deadlock);
-  auto const text = train::text_of(found, plans);
+  auto const text = train::to_string(found, plans);
   CHECK(text.starts_with(parallel::concat("the step's plan of pipeline rank ", found.plan,
                                           " of 2 with 1 microbatches cannot run: action ",
                                           found.action, " (")));

@@ -131,8 +131,8 @@ TEST_CASE("stepper: bytes sent by a step along each axis follow the formulas at 
                                run_layout.microbatch);
           for (auto const& [traffic, formula] : expected) {
             auto const counted = sent[0].contains(traffic) ? sent[0].at(traffic) : 0;
-            table += parallel::concat(name, ": ", traffic.first, ' ', name_of(traffic.second), ", ",
-                                      counted, ", ", formula, '\n');
+            table += parallel::concat(name, ": ", traffic.first, ' ', to_string(traffic.second),
+                                      ", ", counted, ", ", formula, '\n');
           }
           ++layouts;
         }

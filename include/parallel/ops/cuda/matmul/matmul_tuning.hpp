@@ -48,7 +48,7 @@ struct matmul_tuning_format {
     out +=
         concat(s.m, " ", s.n, " ", s.k, " ", s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N',
                s.accumulate ? "+=" : "=", epilogues[static_cast<std::size_t>(s.epilogue)], " ",
-               name_of(s.input), " ", name_of(s.output), " ", s.alignment_a, " ", s.alignment_b,
+               to_string(s.input), " ", to_string(s.output), " ", s.alignment_a, " ", s.alignment_b,
                " ", s.alignment_c, " ", algorithm.guess);
     for (auto const word : algorithm.words) out += ' ' + hexadecimal(word);
   }
@@ -75,7 +75,7 @@ struct matmul_tuning_format {
     auto const output = in.word();
     bool known = false;
     for (auto const& [from, to] : tuned_types)
-      if (name_of(from) == input && name_of(to) == output) {
+      if (to_string(from) == input && to_string(to) == output) {
         known = true;
         shape.input = from;
         shape.output = to;

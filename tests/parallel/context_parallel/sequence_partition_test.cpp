@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include <parallel/context/sequence_partition.hpp>
+#include <parallel/context_parallel/sequence_partition.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/attention.hpp>
 

@@ -12,7 +12,7 @@
 // memory of a pass: two more sets of keys, and backward two sets of gradients.
 //
 // A *core* defines the attention itself: what one run of local queries does with one run of keys of
-// some rank. Softmax attention is one core (parallel/context/attention_core.hpp).
+// some rank. Softmax attention is one core (parallel/context_parallel/attention_core.hpp).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <parallel/context/sequence_partition.hpp>
+#include <parallel/context_parallel/sequence_partition.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/mesh/axis_group.hpp>
 #include <parallel/mesh/layout.hpp>

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/context/ring.hpp>
+#include <parallel/context_parallel/ring.hpp>
 
 #include "support/context_run.hpp"
 #include "support/trace.hpp"

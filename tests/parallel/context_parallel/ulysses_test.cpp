@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/context/ulysses.hpp>
+#include <parallel/context_parallel/ulysses.hpp>
 
 #include "support/context_run.hpp"
 #include "support/trace.hpp"

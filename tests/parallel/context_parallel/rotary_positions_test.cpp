@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include <parallel/context/rotary_positions.hpp>
+#include <parallel/context_parallel/rotary_positions.hpp>
 #include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/support.hpp"

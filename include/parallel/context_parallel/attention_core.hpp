@@ -7,8 +7,8 @@
 #include <span>
 #include <type_traits>
 
-#include <parallel/context/attention_ranks.hpp>
-#include <parallel/context/ulysses.hpp>
+#include <parallel/context_parallel/attention_ranks.hpp>
+#include <parallel/context_parallel/ulysses.hpp>
 #include <parallel/ops/attention.hpp>
 #include <parallel/ops/attention/extend_attention.hpp>
 #include <parallel/ops/attention/head_layout.hpp>

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include <parallel/context/attention_core.hpp>
-#include <parallel/context/attention_ranks.hpp>
-#include <parallel/context/rotary_positions.hpp>
+#include <parallel/context_parallel/attention_core.hpp>
+#include <parallel/context_parallel/attention_ranks.hpp>
+#include <parallel/context_parallel/rotary_positions.hpp>
 #include <parallel/layer/kv_cache.hpp>
 #include <parallel/layer/qkv_projection.hpp>
 #include <parallel/layer/query_key_norm.hpp>

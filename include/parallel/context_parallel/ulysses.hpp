@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include <parallel/context/ring.hpp>
+#include <parallel/context_parallel/ring.hpp>
 #include <parallel/ops/rows_view.hpp>
 
 namespace parallel::context_parallel {

@@ -2,9 +2,9 @@
 // they attend together. The default is a single rank.
 #pragma once
 
-#include <parallel/context/method.hpp>
-#include <parallel/context/ring.hpp>
-#include <parallel/context/sequence_partition.hpp>
+#include <parallel/context_parallel/method.hpp>
+#include <parallel/context_parallel/ring.hpp>
+#include <parallel/context_parallel/sequence_partition.hpp>
 
 namespace parallel::context_parallel {
 

@@ -13,7 +13,7 @@
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/recorded.hpp>
 #include <parallel/comm/threads/run.hpp>
-#include <parallel/context/attention_core.hpp>
+#include <parallel/context_parallel/attention_core.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/ops/meta.hpp>
