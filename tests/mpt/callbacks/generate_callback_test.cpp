@@ -38,7 +38,7 @@ struct parrot {
     c.n_heads = 2;
     c.n_layers = 1;
     c.vocab_size = 50304;
-    c.data.max_seq_len = 64;
+    c.max_seq_len = 64;
     c.no_bias = true;
     return c;
   }

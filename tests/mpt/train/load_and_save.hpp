@@ -31,8 +31,9 @@ fs::path load_and_save(train_config config, grid const& layout, mpt::found_check
     parallel::train::session session(net, device, mesh.ranks(), groups_of(config.optimizer, net),
                                      {.level = mpt::level_of(config.execution),
                                       .pipeline = config.execution.parallelism.pipeline_options()});
-    auto const state = mpt::load_run(session, config, mpt::agree_on_sound(any, exchanges, from),
-                                     {20}, mpt::open_pretrained);
+    auto const state =
+        mpt::load_run(session, config, mpt::agree_on_sound(any, session.exchanges(), from), {20},
+                      mpt::open_pretrained);
     auto const folder = parallel::checkpoint::save(
         session.stepper(), any, session.exchanges(), root,
         mpt::saved_state(config, state, mpt::adapter_base_of(config.model, config.checkpoint)));

@@ -16,7 +16,7 @@ mpt::model_config small() {
   config.d_model = 8;
   config.n_heads = 2;
   config.n_layers = 2;
-  config.data.max_seq_len = 4;
+  config.max_seq_len = 4;
   config.vocab_size = 16;
   return config;
 }

@@ -302,7 +302,8 @@ TEST_CASE("run plan: spare memory avoids exchanges of values, then of gradients"
   config.execution.reduce_every_microbatch.reset();
   config.data.device_train_microbatch_size.reset();  // the largest microbatch that fits comes first
   auto without_savings = config;
-  without_savings.reshard_after_forward = without_savings.reduce_every_microbatch = true;
+  without_savings.execution.reshard_after_forward =
+      without_savings.execution.reduce_every_microbatch = true;
   for (std::size_t const available : {lean_bytes, values_bytes, both_bytes})
     CHECK(mpt::plan_run<bf16>(config, 4, available).split.microbatch ==
           mpt::plan_run<bf16>(without_savings, 4, available).split.microbatch);
