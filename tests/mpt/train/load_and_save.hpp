@@ -8,7 +8,7 @@
 #include <mpt/train/checkpoint/run_checkpoint.hpp>
 #include <mpt/train/setup/parameter_groups.hpp>
 #include <mpt/train/setup/run_mesh.hpp>
-#include <parallel/train/stepper.hpp>
+#include <parallel/train/session.hpp>
 
 #include "mpt/train/tiny_run.hpp"
 
