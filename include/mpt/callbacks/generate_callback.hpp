@@ -20,12 +20,12 @@ namespace mpt {
 
 class generate_callback {
  public:
-  /// The configuration must have a generate_callback. `prompts`: its prompts, or null on a rank
-  /// that does not take part in reading them.
-  generate_callback(train_config const& config, std::shared_ptr<sample_prompts const> prompts)
-      : config_(*config.callbacks.generate),
-        room_(room_of(config_, config.model.max_seq_len)),
-        seed_(config.run.seed),
+  /// `prompts`: the prompts of `config`, or null on a rank that does not take part in reading them.
+  generate_callback(generate_config config, model_config const& model, run_config const& run,
+                    std::shared_ptr<sample_prompts const> prompts)
+      : config_(std::move(config)),
+        room_(room_of(config_, model.max_seq_len)),
+        seed_(run.seed),
         prompts_(std::move(prompts)) {}
 
   [[nodiscard]] bool is_due(std::int64_t batch, training_clock const& clock) const;

@@ -32,6 +32,8 @@ struct run_parts {
 };
 
 /// Returns `parts`; throws if a part that the configuration asks for is missing.
-[[nodiscard]] run_parts const& checked_parts(train_config const& config, run_parts const& parts);
+[[nodiscard]] run_parts const& checked_parts(icl_config const& icl,
+                                             callbacks_config const& callbacks,
+                                             loggers_config const& loggers, run_parts const& parts);
 
 }  // namespace mpt

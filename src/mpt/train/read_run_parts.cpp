@@ -33,8 +33,4 @@ run_parts read_run_parts(train_config const& config, run_examples examples, remo
   return out;
 }
 
-run_parts read_run_parts(train_config const& config) {
-  return read_run_parts(config, read_run_examples(config.model, config.data));
-}
-
 }  // namespace mpt

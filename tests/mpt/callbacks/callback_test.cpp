@@ -27,7 +27,8 @@ nlohmann::json golden() {
 mpt::callbacks_config read(std::string const& text) {
   mpt::config_report report;
   auto const root = mpt::parse_yaml(text, "f.yaml");
-  return mpt::read_callbacks({root, "callbacks", report});
+  std::vector<std::string> frozen_layers;
+  return mpt::read_callbacks({root, "callbacks", report}, frozen_layers);
 }
 
 mpt::run_control silent() {

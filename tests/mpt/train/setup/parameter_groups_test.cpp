@@ -42,10 +42,9 @@ std::map<std::string, int> group_by_name(mpt::optimizer_config const& optimizer,
                                          std::vector<std::string> const& frozen = {},
                                          mpt::model_config const& model = small()) {
   mpt::model<float> net(model);
-  mpt::train_config config;
-  config.optimizer = optimizer;
-  config.callbacks.frozen_layers = frozen;
-  auto const groups = groups_of(config.optimizer, config.callbacks, net);
+  auto config = optimizer;
+  config.frozen_layers = frozen;
+  auto const groups = groups_of(config, net);
   CHECK(groups.optimizers.size() == 1 + optimizer.groups.size() + (optimizer.muon ? 1 : 0));
   std::map<std::string, int> out;
   net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
