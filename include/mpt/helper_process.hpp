@@ -23,9 +23,7 @@
 #include <functional>
 #include <mutex>
 #include <new>
-#include <span>
 #include <string>
-#include <utility>
 
 #include <parallel/core/error.hpp>
 

@@ -16,7 +16,6 @@
 #pragma once
 
 #include <chrono>
-#include <compare>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>

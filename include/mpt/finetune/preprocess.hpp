@@ -13,8 +13,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <parallel/core/error.hpp>
-
 namespace mpt::finetune {
 
 /// Converts a row to {"prompt", "response"} or {"messages"}; `location` is the row's, for errors.

@@ -13,7 +13,6 @@
 
 #include <mpt/hf/model_source.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
-#include <parallel/core/error.hpp>
 
 namespace mpt {
 

@@ -12,7 +12,6 @@
 #include <string_view>
 
 #include <mpt/yaml/node.hpp>
-#include <parallel/core/error.hpp>
 
 namespace mpt {
 

@@ -12,7 +12,6 @@
 // (threads/wait_graph.hpp) and fails at once.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <span>
 #include <string_view>

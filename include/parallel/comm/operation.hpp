@@ -11,9 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include <parallel/core/call_site.hpp>

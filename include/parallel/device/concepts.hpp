@@ -8,7 +8,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 
 #include <parallel/core/clock.hpp>

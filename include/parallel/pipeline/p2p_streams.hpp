@@ -6,7 +6,6 @@
 // training run, not one for a step.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <string>
 #include <utility>
 
 #include <parallel/comm/coloring.hpp>

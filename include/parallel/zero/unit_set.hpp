@@ -7,7 +7,6 @@
 #pragma once
 
 #include <deque>
-#include <span>
 #include <utility>
 #include <vector>
 

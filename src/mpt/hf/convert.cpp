@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 #include <system_error>
-#include <utility>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <mpt/config/model.hpp>
-#include <parallel/core/error.hpp>
 
 namespace mpt {
 

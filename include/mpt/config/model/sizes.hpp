@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include <mpt/config/model.hpp>
-#include <parallel/core/error.hpp>
 
 namespace mpt {
 

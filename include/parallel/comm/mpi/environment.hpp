@@ -13,7 +13,6 @@
 #include <exception>
 #include <mutex>
 #include <span>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>

@@ -8,7 +8,6 @@
 #include <nccl.h>
 
 #include <cstddef>
-#include <functional>
 #include <vector>
 
 #include <parallel/comm/cuda/data_mover.hpp>

@@ -9,7 +9,6 @@
 #include <memory>
 #include <new>
 #include <span>
-#include <string>
 #include <type_traits>
 
 #include <parallel/core/failures.hpp>

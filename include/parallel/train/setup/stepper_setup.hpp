@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 
 #include <parallel/train/setup/setup_agreement.hpp>
 #include <parallel/train/setup/stepper_description.hpp>

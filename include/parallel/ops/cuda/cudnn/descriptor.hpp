@@ -6,13 +6,11 @@
 
 #include <cudnn_graph.h>
 
-#include <algorithm>
 #include <cstddef>
 
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <parallel/core/call_site.hpp>

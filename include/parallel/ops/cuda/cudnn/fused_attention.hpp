@@ -13,7 +13,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>

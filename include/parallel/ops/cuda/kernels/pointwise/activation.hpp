@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cmath>
-#include <cstddef>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/cuda/kernels/pointwise/elementwise.hpp>
