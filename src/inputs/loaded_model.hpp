@@ -14,7 +14,7 @@
 #include <mpt/hf/model_source.hpp>
 #include <mpt/model/sequences.hpp>
 #include <parallel/comm/any_communicator.hpp>
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 
 #include <devices/device_request.hpp>
 #include <launch/launch.hpp>

@@ -20,7 +20,7 @@
 
 #include <parallel/core/clock.hpp>
 #include <parallel/core/file.hpp>
-#include <parallel/device/host/memory_kills.hpp>
+#include <parallel/device/host/available_memory.hpp>
 
 namespace apps {
 

@@ -13,7 +13,7 @@
 #include <parallel/comm/coloring.hpp>
 #include <parallel/comm/operation.hpp>
 #include <parallel/comm/request.hpp>
-#include <parallel/comm/signature_exchange.hpp>
+#include <parallel/comm/signature.hpp>
 
 namespace parallel {
 

@@ -75,4 +75,11 @@ concept device = memory_device<D> &&
   d.download(to, from);
 };
 
+/// The event of streams on which nothing is ever pending: it is always reached.
+struct reached_event {
+  void wait() const {}
+  [[nodiscard]] bool ready() const { return true; }
+  [[nodiscard]] bool wait_until(steady_time) const { return true; }
+};
+
 }  // namespace parallel

@@ -6,10 +6,7 @@
 
 #include <parallel/pipeline/schedules/dual_pipe_v.hpp>
 #include <parallel/pipeline/schedules/forward_only.hpp>
-#include <parallel/pipeline/schedules/gpipe.hpp>
-#include <parallel/pipeline/schedules/interleaved.hpp>
 #include <parallel/pipeline/schedules/one_f_one_b.hpp>
-#include <parallel/pipeline/schedules/zb_h1.hpp>
 #include <parallel/pipeline/schedules/zb_v.hpp>
 
 namespace parallel::pipeline {

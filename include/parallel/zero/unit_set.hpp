@@ -13,7 +13,6 @@
 #include <parallel/device/arena.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/concepts.hpp>
-#include <parallel/device/exchanged_memory.hpp>
 #include <parallel/zero/gradient_trees.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 

@@ -17,7 +17,6 @@
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
-#include <parallel/device/exchanged_memory.hpp>
 
 namespace test {
 

@@ -28,7 +28,7 @@
 #include <parallel/comm/mpi/environment.hpp>
 #include <parallel/core/clock.hpp>
 #include <parallel/core/failures.hpp>
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 
 namespace parallel::mpi {
 

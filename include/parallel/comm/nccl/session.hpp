@@ -33,10 +33,10 @@
 #include <parallel/comm/flight/flight_recorder.hpp>
 #include <parallel/comm/nccl/error.hpp>
 #include <parallel/comm/nccl/gate.hpp>
-#include <parallel/comm/nccl/member.hpp>
 #include <parallel/comm/nccl/memory.hpp>
 #include <parallel/comm/nccl/notice_board.hpp>
 #include <parallel/comm/nccl/options.hpp>
+#include <parallel/comm/nccl/waiting_calls.hpp>
 #include <parallel/comm/nccl/watchdog.hpp>
 #include <parallel/comm/registered_memory.hpp>
 #include <parallel/comm/request.hpp>
@@ -45,7 +45,6 @@
 #include <parallel/core/patience.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/cuda/stream.hpp>
-#include <parallel/device/exchanged_memory.hpp>
 
 namespace parallel::nccl {
 

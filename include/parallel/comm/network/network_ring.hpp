@@ -19,7 +19,7 @@
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/neighbours.hpp>
 #include <parallel/comm/registered_memory.hpp>
-#include <parallel/device/exchanged_memory.hpp>
+#include <parallel/device/buffer.hpp>
 
 namespace parallel {
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include <parallel/device/host/memory_kills.hpp>
+#include <parallel/device/host/available_memory.hpp>
 
 #include "parallel/support/files.hpp"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <parallel/comm/threads/run.hpp>
-#include <parallel/train/setup/setup_agreement.hpp>
+#include <parallel/train/setup/stepper_setup.hpp>
 
 #include "parallel/support/files.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <parallel/checkpoint/save_interval.hpp>
+#include <parallel/checkpoint/save_timer.hpp>
 #include <parallel/support/files.hpp>
 
 namespace save_interval_test {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include <parallel/train/checks/batch_summary.hpp>
+#include <parallel/train/checks/step_agreement.hpp>
 
 namespace batch_summary_test {
 

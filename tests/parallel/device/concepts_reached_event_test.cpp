@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <parallel/device/concepts.hpp>
-#include <parallel/device/reached_event.hpp>
 
 TEST_CASE("reached_event: it is ready at once, and waiting for it succeeds") {
   static_assert(parallel::event<parallel::reached_event>);

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 
 namespace shared_deadline_test {
 using namespace std::chrono_literals;
