@@ -80,7 +80,6 @@ class shard_cache {
   /// Whether shards are removed when there are too many.
   [[nodiscard]] bool has_limit() const { return options_.limit.has_value(); }
 
-  /// Number of sets.
   [[nodiscard]] std::size_t size() const { return sets_.size(); }
 
   /// The number of the set with this folder; nothing where there is none.

@@ -34,7 +34,6 @@ using preprocessor =
 /// command that converts the data with it.
 [[nodiscard]] preprocessor named_preprocessor(std::string_view name);
 
-/// The preprocessor of a mapping {prompt: column, response: column}.
 [[nodiscard]] preprocessor column_mapping(std::string prompt, std::string response);
 
 }  // namespace mpt::finetune

@@ -16,7 +16,6 @@
 
 namespace mpt {
 
-/// The path of the file in a folder.
 [[nodiscard]] std::filesystem::path generation_file(std::filesystem::path const& folder);
 
 /// The file's content, an object; nothing where the folder has no such file.

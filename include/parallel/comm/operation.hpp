@@ -87,7 +87,6 @@ struct operation {
   /// The signature by which error messages describe this operation; null: its own.
   std::shared_ptr<signature const> described_as = nullptr;
 
-  /// Bytes of `count` elements.
   [[nodiscard]] std::size_t bytes() const { return count * size_of(type); }
   /// The element type of the output.
   [[nodiscard]] dtype out_type() const {

@@ -84,7 +84,6 @@ class unit_set {
   }
   [[nodiscard]] buffer<bf16> const& staging() const { return staging_; }
 
-  /// Bytes of all buffers.
   [[nodiscard]] std::size_t value_buffer_bytes() const { return bytes_of(values_); }
   [[nodiscard]] std::size_t gradient_buffer_bytes() const { return bytes_of(gradients_); }
   /// Bytes of all trees after a step of `leaves` leaves (microbatches with sequences).

@@ -40,7 +40,6 @@ struct slice_record {
   friend bool operator==(slice_record const&, slice_record const&) = default;
 };
 
-/// A tensor and its slices.
 struct sliced_tensor {
   element_type type = element_type::f32;
   std::vector<index> extents;

@@ -16,7 +16,6 @@ namespace parallel::nccl {
 class notice_board {
  public:
   virtual ~notice_board() = default;
-  /// Posts that `rank` has failed with `problem`.
   virtual void post(int rank, std::string const& problem) = 0;
   /// The first notice, which names its rank; empty: no rank has failed.
   [[nodiscard]] virtual std::optional<std::string> read() = 0;

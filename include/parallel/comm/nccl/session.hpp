@@ -131,7 +131,6 @@ class session final : public parallel::detail::abortable,
     owner.waiting.add(std::move(call));
   }
 
-  /// The source of exchanged memory.
   [[nodiscard]] memory_source exchanged_memory() const {
     return {[source = memory_](std::size_t bytes) { return source->allocate(bytes); },
             options_.least_window_bytes};

@@ -41,7 +41,6 @@ class device {
     return {std::move(owner), data, count};
   }
 
-  /// Zeroed memory.
   template <class T>
   [[nodiscard]] buffer<T> allocate_zeroed(std::size_t count) const {
     auto memory = allocate<T>(count);

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <utility>
 
-#include <mpt/config/model/flops.hpp>
 #include <mpt/config/model/linear_layers.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/train/setup/idle_ranks.hpp>
 #include <parallel/train/step/show_step.hpp>
 

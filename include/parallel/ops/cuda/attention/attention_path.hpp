@@ -99,7 +99,6 @@ template <class T>
   return detail::common_attention_path<T>(backend, options, q, k, {out, q, k, v}, lse);
 }
 
-/// The path of `attention_backward`.
 template <class T>
 [[nodiscard]] attention_path attention_backward_path(
     attention_backend const& backend, ops::heads_view<T> const& dq, ops::heads_view<T> const& dk,

@@ -5,8 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/yaml/interpolate.hpp>
-#include <mpt/yaml/yaml.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/support/files.hpp>
 

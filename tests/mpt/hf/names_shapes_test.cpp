@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/model/sizes.hpp>
-#include <mpt/hf/shapes.hpp>
+#include <mpt/hf/names.hpp>
 
 namespace hf_shapes_test {
 

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/hf/gguf_tokenizer.hpp>
+#include <mpt/hf/gguf_model.hpp>
 #include <mpt/tokenizer/metaspace.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,6 @@
 // sizes, and train/plan_run_test.cpp the count of a run's plan.
 #include <doctest/doctest.h>
 
-#include <mpt/config/model/flops.hpp>
 #include <mpt/config/model/linear_layers.hpp>
 #include <mpt/config/model/sizes.hpp>
 

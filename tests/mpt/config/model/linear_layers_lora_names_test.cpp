@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/model/family.hpp>
-#include <mpt/config/model/lora_names.hpp>
+#include <mpt/config/model/linear_layers.hpp>
 
 namespace lora_names_test {
 

@@ -4,10 +4,9 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/model/read_recompute.hpp>
+#include <mpt/config/model/read_model.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/yaml/document.hpp>
-#include <mpt/yaml/yaml.hpp>
 #include <parallel/support/files.hpp>
 
 namespace read_recompute_test {
