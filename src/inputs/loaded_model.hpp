@@ -28,8 +28,7 @@ class loaded_model {
   using batch_reader = std::function<std::optional<mpt::sequences>()>;
 
   loaded_model() = default;
-  loaded_model(loaded_model const&) = delete;
-  loaded_model& operator=(loaded_model const&) = delete;
+  loaded_model(loaded_model&&) = delete;
   virtual ~loaded_model() = default;
 
   /// The number of this rank's replica; replicas: the number of replicas.

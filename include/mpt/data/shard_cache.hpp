@@ -70,8 +70,7 @@ class shard_cache {
   /// there.
   shard_cache(std::vector<remote_set> sets, shard_cache_options options);
 
-  shard_cache(shard_cache const&) = delete;
-  shard_cache& operator=(shard_cache const&) = delete;
+  shard_cache(shard_cache&&) = delete;
   ~shard_cache() { stop_.request_stop(); }
 
   /// Whether `folder` has been made by a cache.

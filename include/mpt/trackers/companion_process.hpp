@@ -24,8 +24,7 @@ class companion_process {
   /// group of its own, so that signals of a terminal do not reach it, and without this process's
   /// other files. Throws when it cannot be started.
   companion_process(std::vector<std::string> const& words, std::filesystem::path const& log);
-  companion_process(companion_process const&) = delete;
-  companion_process& operator=(companion_process const&) = delete;
+  companion_process(companion_process&&) = delete;
 
   /// Closes the pipes. The program goes on by itself to its end.
   ~companion_process();

@@ -46,8 +46,7 @@ class save_timer {
    public:
     explicit hold(save_timer& timer) : timer_(timer) {}
     ~hold() { timer_.held_up_ += clock::now() - since_; }
-    hold(hold const&) = delete;
-    hold& operator=(hold const&) = delete;
+    hold(hold&&) = delete;
 
    private:
     save_timer& timer_;

@@ -38,8 +38,7 @@ class start_settings {
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawnattr_init(&attributes);
   }
-  start_settings(start_settings const&) = delete;
-  start_settings& operator=(start_settings const&) = delete;
+  start_settings(start_settings&&) = delete;
   ~start_settings() {
     ::posix_spawn_file_actions_destroy(&actions);
     ::posix_spawnattr_destroy(&attributes);

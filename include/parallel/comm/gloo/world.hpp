@@ -91,8 +91,7 @@ class world final : public parallel::detail::abortable {
     }
     listener_ = std::thread([this] { listen(); });
   }
-  world(world const&) = delete;
-  world& operator=(world const&) = delete;
+  world(world&&) = delete;
 
   /// Tells the other ranks that this rank makes no more calls.
   ~world() override {

@@ -90,8 +90,7 @@ class environment {
         launched.variable);
   }
 
-  environment(environment const&) = delete;
-  environment& operator=(environment const&) = delete;
+  environment(environment&&) = delete;
 
   /// Finalises MPI when all ranks have ended their communicators. Finalising could block for ever
   /// when an exception leaves the scope, or when an operation was given up while MPI still worked

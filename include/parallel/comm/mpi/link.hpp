@@ -97,8 +97,7 @@ class link final : public parallel::detail::abortable {
     read_shape();
   }
 
-  link(link const&) = delete;
-  link& operator=(link const&) = delete;
+  link(link&&) = delete;
 
   ~link() override {
     if (!root_ && give_up_reason_) abort(*give_up_reason_);  // no rank has given a better reason

@@ -65,8 +65,7 @@ class session final : public parallel::detail::abortable,
                        },
                    .overdue = [this] { return overdue_call(); },
                    .end_all = [this] { end_all(); }}) {}
-  session(session const&) = delete;
-  session& operator=(session const&) = delete;
+  session(session&&) = delete;
 
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] std::shared_ptr<flight_recorder> const& recorder() const {

@@ -15,8 +15,7 @@ class annotation {
  public:
   explicit annotation(std::string const& name) { nvtxRangePushA(name.c_str()); }
   ~annotation() { nvtxRangePop(); }
-  annotation(annotation const&) = delete;
-  annotation& operator=(annotation const&) = delete;
+  annotation(annotation&&) = delete;
 };
 
 }  // namespace parallel::cuda

@@ -46,8 +46,7 @@ class device_scope {
   ~device_scope() {
     if (changed_) static_cast<void>(cudaSetDevice(previous_));
   }
-  device_scope(device_scope const&) = delete;
-  device_scope& operator=(device_scope const&) = delete;
+  device_scope(device_scope&&) = delete;
 
  private:
   int previous_ = 0;

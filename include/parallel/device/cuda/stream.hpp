@@ -66,8 +66,7 @@ class stream {
     stream_.reset(created);
   }
 
-  stream(stream const&) = delete;
-  stream& operator=(stream const&) = delete;
+  stream(stream&&) = delete;
 
   /// Finishes the enqueued work. Failures that nobody has asked for are lost.
   ~stream() {

@@ -49,8 +49,7 @@ class cublaslt_plan {
     set_bias(&dummy_bias);
   }
 
-  cublaslt_plan(cublaslt_plan const&) = delete;
-  cublaslt_plan& operator=(cublaslt_plan const&) = delete;
+  cublaslt_plan(cublaslt_plan&&) = delete;
 
   /// At most `max_count` (16) algorithms, the library's guess of the fastest first; none when the
   /// library has none for this shape. Algorithms that split k are included only if they add the
