@@ -126,4 +126,12 @@ concept has_split = communicator<C> && requires(C c) {
   { c.split(coloring(0), std::string()) } -> std::same_as<C>;
 };
 
+/// Prepares `comm` for sends to the next rank and to the previous one, where the first rank follows
+/// the last. Collective and blocking; does nothing where messages need no preparation. An NCCL
+/// communicator makes a channel for each direction, since its operations run one after the other.
+template <communicator C>
+void connect_neighbours(C& comm) {
+  if constexpr (requires { comm.connect_neighbours(); }) comm.connect_neighbours();
+}
+
 }  // namespace parallel

@@ -14,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include <parallel/core/call_site.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/reduction.hpp>

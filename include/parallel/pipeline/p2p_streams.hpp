@@ -13,7 +13,7 @@
 #include <utility>
 
 #include <parallel/comm/concepts.hpp>
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/pipeline/plan.hpp>
 

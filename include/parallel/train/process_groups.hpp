@@ -6,7 +6,6 @@
 
 #include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
-#include <parallel/comm/neighbours.hpp>
 #include <parallel/mesh/mesh.hpp>
 #include <parallel/zero/level.hpp>
 #include <parallel/zero/shard_groups.hpp>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <parallel/comm/comm_stream.hpp>
-#include <parallel/comm/neighbours.hpp>
+#include <parallel/comm/concepts.hpp>
 #include <parallel/comm/registered_memory.hpp>
 #include <parallel/conformance/values.hpp>
 #include <parallel/core/dtype.hpp>

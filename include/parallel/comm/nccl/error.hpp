@@ -7,7 +7,6 @@
 
 #include <nccl.h>
 
-#include <parallel/core/call_site.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/reduction.hpp>

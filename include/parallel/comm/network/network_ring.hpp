@@ -17,7 +17,7 @@
 #include <vector>
 
 #include <parallel/comm/comm_stream.hpp>
-#include <parallel/comm/neighbours.hpp>
+#include <parallel/comm/concepts.hpp>
 #include <parallel/comm/registered_memory.hpp>
 #include <parallel/device/buffer.hpp>
 

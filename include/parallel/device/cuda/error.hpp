@@ -6,7 +6,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/failures.hpp>
 

@@ -24,7 +24,7 @@
 
 #include <parallel/comm/agreement.hpp>
 #include <parallel/comm/signature.hpp>
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/device/concepts.hpp>
 #include <parallel/mesh/layout.hpp>

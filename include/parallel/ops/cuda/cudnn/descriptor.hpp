@@ -13,7 +13,6 @@
 #include <span>
 #include <vector>
 
-#include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
 
 namespace parallel::cuda::cudnn {

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <vector>
 
-#include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/ops/cuda/matmul/matmul_shape.hpp>
 #include <parallel/ops/cuda/matmul/matmul_tuning.hpp>

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 
 namespace call_site_test {
 namespace {
