@@ -8,7 +8,7 @@
 
 #include <parallel/parallel.hpp>
 
-#include <parallel/pipeline/schedules/one_f_one_b.hpp>
+#include <parallel/pipeline/schedules.hpp>
 #include <parallel/pipeline/simulate.hpp>
 
 namespace {

@@ -4,7 +4,7 @@
 // Each way is a struct with one list of its fields. LLM Foundry's YAMLs (`rope_hf_config`) and
 // transformers' config.json (`rope_scaling`) name these fields alike, so everything that reads,
 // writes or checks them goes through `visit_fields` and `check`. Only the formula of the
-// frequencies is elsewhere, in <mpt/model/positions.hpp>.
+// frequencies is elsewhere, in <mpt/model/attention_positions.hpp>.
 #pragma once
 
 #include <cmath>

@@ -28,7 +28,6 @@
 #include <parallel/core/machine_name.hpp>
 #include <parallel/train/checks/fault_text.hpp>
 #include <parallel/train/checks/fingerprint.hpp>
-#include <parallel/train/checks/fingerprinter.hpp>
 #include <parallel/train/results/shared_results.hpp>
 #include <parallel/train/session.hpp>
 #include <parallel/train/step/step_plan.hpp>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <parallel/optim/decoupled_lion.hpp>
-#include <parallel/train/setup/stepper_description.hpp>
+#include <parallel/train/setup/stepper_setup.hpp>
 
 #include "parallel/support/files.hpp"
 #include "support/ring/ring_run.hpp"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-#include <parallel/ops/cuda/kernels/pointwise/normal_tail.hpp>
+#include <parallel/ops/cuda/kernels/pointwise/activation.hpp>
 
 namespace normal_tail_test {
 

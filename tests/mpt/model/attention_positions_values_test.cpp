@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/model.hpp>
-#include <mpt/model/positions.hpp>
+#include <mpt/model/attention_positions.hpp>
 
 #include "support/golden/golden.hpp"
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include <mpt/eval/gauntlet.hpp>
+#include <mpt/eval/icl_report.hpp>
 #include <mpt/yaml/document.hpp>
 
 #include "mpt/data/scratch.hpp"

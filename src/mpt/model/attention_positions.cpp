@@ -1,4 +1,4 @@
-#include <mpt/model/positions.hpp>
+#include <mpt/model/attention_positions.hpp>
 
 #include <cmath>
 #include <cstddef>

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/trackers/companion_process.hpp>
+#include <mpt/trackers/companion_sender.hpp>
 #include <parallel/support/files.hpp>
 
 namespace companion_process_test {

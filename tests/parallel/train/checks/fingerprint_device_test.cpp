@@ -7,7 +7,7 @@
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
-#include <parallel/train/checks/fingerprinter.hpp>
+#include <parallel/train/checks/fingerprint.hpp>
 
 namespace fingerprinter_test {
 
