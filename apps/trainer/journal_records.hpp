@@ -1,7 +1,6 @@
 // Writes the start and the end of a training program into the journal of its run.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <string_view>
 #include <utility>

@@ -9,7 +9,6 @@
 #include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <mpt/config/train.hpp>
 #include <mpt/hf/save_folder.hpp>

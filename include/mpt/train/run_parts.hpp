@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include <mpt/callbacks/generate_callback.hpp>
 #include <mpt/callbacks/hf_checkpointer.hpp>
-#include <mpt/callbacks/sample_prompts.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/log/tracker.hpp>
 #include <mpt/train/checkpoint/weight_source.hpp>

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <limits>
-#include <span>
 #include <type_traits>
 
 #include <parallel/context_parallel/attention_ranks.hpp>

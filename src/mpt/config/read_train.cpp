@@ -12,13 +12,12 @@
 #include <mpt/config/data/mirrors.hpp>
 #include <mpt/config/data/read_finetuning_run.hpp>
 #include <mpt/config/data/read_icl_tasks.hpp>
-#include <mpt/config/model/read_recompute.hpp>
+#include <mpt/config/model/read_model.hpp>
 #include <mpt/config/read_path.hpp>
 #include <mpt/config/run/read_algorithms.hpp>
 #include <mpt/config/run/read_parallelism.hpp>
 #include <mpt/config/run/read_system.hpp>
 #include <mpt/yaml/document.hpp>
-#include <mpt/yaml/interpolate.hpp>
 
 namespace mpt {
 namespace {

@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include <mpt/callbacks/generate_callback.hpp>
 #include <mpt/callbacks/hf_checkpointer.hpp>
-#include <mpt/callbacks/sample_prompts.hpp>
 #include <mpt/train/checkpoint/open_pretrained.hpp>
 #include <mpt/train/data/configured_data.hpp>
 #include <mpt/train/evaluation/task_evaluation.hpp>

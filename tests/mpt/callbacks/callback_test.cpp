@@ -11,7 +11,6 @@
 #include <mpt/callbacks/kill_loss_spike.hpp>
 #include <mpt/callbacks/monitors.hpp>
 #include <mpt/yaml/document.hpp>
-#include <mpt/yaml/yaml.hpp>
 #include <support/golden/golden.hpp>
 
 namespace callback_test {

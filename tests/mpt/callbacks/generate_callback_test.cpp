@@ -7,7 +7,6 @@
 #include <doctest/doctest.h>
 
 #include <mpt/callbacks/generate_callback.hpp>
-#include <mpt/callbacks/sample_prompts.hpp>
 #include <mpt/generate/model_decoder.hpp>
 #include <mpt/model/build.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>

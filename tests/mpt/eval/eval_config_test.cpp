@@ -2,7 +2,6 @@
 
 #include <mpt/eval/eval_config.hpp>
 #include <mpt/yaml/document.hpp>
-#include <mpt/yaml/yaml.hpp>
 
 #include "mpt/data/scratch.hpp"
 #include "support/data.hpp"

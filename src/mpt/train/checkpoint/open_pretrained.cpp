@@ -9,7 +9,7 @@
 #include <mpt/config/model/hf.hpp>
 #include <mpt/config/model/read_lora.hpp>
 #include <mpt/hf/is_model.hpp>
-#include <mpt/hf/shapes.hpp>
+#include <mpt/hf/names.hpp>
 #include <mpt/train/checkpoint/same_model.hpp>
 #include <mpt/vocabulary.hpp>
 

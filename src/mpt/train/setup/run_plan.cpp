@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <mpt/config/model/flops.hpp>
 #include <mpt/config/model/linear_layers.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
 #include <parallel/train/process_groups.hpp>

@@ -8,7 +8,7 @@
 #include <mpt/config/run/callbacks.hpp>
 #include <mpt/config/run/optimizer.hpp>
 #include <mpt/config/run/read_system.hpp>
-#include <mpt/yaml/yaml.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
 #include <support/checkout.hpp>

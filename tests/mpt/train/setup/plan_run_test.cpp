@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/model/flops.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/train/setup/plan_run.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/device/host/device.hpp>

@@ -99,7 +99,6 @@ template <class T>
   return detail::common_attention_path<T>(backend, options, q, k, {out, q, k, v}, lse);
 }
 
-/// The path of `attention_backward`.
 template <class T>
 [[nodiscard]] attention_path attention_backward_path(
     attention_backend const& backend, ops::attention_backward_arguments<T> const& a) {

@@ -22,8 +22,7 @@ namespace parallel::cuda {
 class fused_attention {
  public:
   fused_attention() = default;
-  fused_attention(fused_attention const&) = delete;
-  fused_attention& operator=(fused_attention const&) = delete;
+  fused_attention(fused_attention&&) = delete;
   virtual ~fused_attention() = default;
 
   /// The library and device, for attention_path.
