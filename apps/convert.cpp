@@ -171,7 +171,7 @@ int main(int argc, char** argv) {
                "of a LoRA run, or PEFT's adapter: the whole model with adapters merged into it; "
                "else a run's adapters alone, in PEFT's form");
   app.add_option("--base", args.options.base,
-                 "of an adapter: the folder of the model beside which it stands; default: as the "
+                 "of an adapter: the folder of the model that it adapts; default: as the "
                  "run says");
   app.add_flag("--replace", args.replace, "replace what is there");
   args.json.add_to(app, "what was written");

@@ -181,7 +181,7 @@ def speed(job):
 
 
 def compare_step(job, name, step):
-    """Rows of a step's speed, each peer's beside ours."""
+    """Rows of a step's speed, each peer's next to ours."""
     ours = []
 
     def add_row(program, report, factor=""):
@@ -214,7 +214,7 @@ def compare_step(job, name, step):
 
 
 def memory(job):
-    """What steps take of the GPU's memory, beside what was planned: the same to the byte."""
+    """The GPU memory that steps take, compared with the plan: the same to the byte."""
     def check(name, step, *ways):
         def work():
             # tuning takes scratch for a while, which no later step has
@@ -267,7 +267,7 @@ def big(job):
 
 
 def training(job):
-    """300 steps of 125M beside PyTorch's, whose seeds say how far losses differ; resumed with the same bits."""
+    """300 steps of 125M compared with PyTorch's, whose seeds say how far losses differ; resumed with the same bits."""
     folder = job.options.build / "training"
     folder.mkdir(parents=True, exist_ok=True)
     text = folder / "text"

@@ -76,8 +76,8 @@ std::size_t memory_per_rank(Device const& device, parallel::any_communicator& co
   return mpt::available_per_rank(device.available_bytes(), sharing, comm);
 }
 
-/// The bytes of host memory that each rank may use beside a GPU's; std::nullopt if the device is
-/// the host. Collective.
+/// The bytes of host memory that each rank may use in addition to a GPU's; std::nullopt if the
+/// device is the host. Collective.
 template <class Device>
 std::optional<std::size_t> host_memory_per_rank(Device const& /*device*/,
                                                 parallel::any_communicator& comm) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training over a throttled link beside PyTorch's DDP and FSDP2; prints a Markdown table.
+"""Training over a throttled link, compared with PyTorch's DDP and FSDP2; prints a Markdown table.
 
   bench/throttled/throttled_link.py --pretrain build/apps/pretrain --python PYTHON_WITH_TORCH --out NAME.md
 

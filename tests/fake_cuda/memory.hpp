@@ -68,7 +68,7 @@ class memory {
   }
 
   /// Frees the allocation that begins at `pointer`; from now on an access to it is a segmentation
-  /// fault. Throws std::runtime_error when no living allocation begins there, or when bytes beside
+  /// fault. Throws std::runtime_error when no living allocation begins there, or when bytes next to
   /// it were written.
   void release(void* pointer) {
     std::scoped_lock const lock(mutex_);

@@ -185,7 +185,7 @@ TEST_CASE("fake CUDA: a kernel can use a peer's memory only after peer access wa
     });
 }
 
-TEST_CASE("fake CUDA: a write beside an allocation is found when it is freed") {
+TEST_CASE("fake CUDA: a write next to an allocation is found when it is freed") {
   with_machine({}, [] {
     auto* const x = make_ints(3);
     x[3] = 0;

@@ -1,5 +1,5 @@
-// Flight recorders hold the calls of ranks over NCCL beside those over the control communicator;
-// the report says which rank diverged first, and which rank waits for which.
+// Flight recorders hold the calls of ranks over NCCL as well as those over the control
+// communicator; the report says which rank diverged first, and which rank waits for which.
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -115,7 +115,7 @@ fi
 train ranks=2 zero_stage=3 save_folder=moved max_duration=20ba scheduler.t_max=40ba
 train ranks=1 save_folder=moved max_duration=40ba
 [[ $(readlink moved/latest) == *-ba40 ]] || fail "one rank did not finish two ranks' run"
-# a run that fails leaves every rank's last calls beside its checkpoints; a rank that is late is named
+# a run that fails leaves every rank's last calls next to its checkpoints; a rank that is late is named
 flight() { # folder, files of which one says so
   [[ -s $1/flight-rank0.txt ]] &&
     grep -qE ' running for .*: (split into color|agreement on|.* at .*:[0-9])' "${@:2}" ||

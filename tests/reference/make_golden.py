@@ -136,7 +136,7 @@ CASES = [
          mpt(24, 3, 2, 43, 12, {"alibi": True, "qk_ln": True, "norm_type": "rmsnorm"}, no_bias=True,
              norm_type="low_precision_rmsnorm", ffn_config=ffn("silu", "mptglu", ffn_hidden_size=36),
              tie_word_embeddings=False, final_logit_softcapping=3.0, logit_scale=1.5), seed=3012, seq=12, ignore=True),
-    # rmsnorm beside biases, a gate with biases, a scale but no cap, q and k by layernorm.
+    # rmsnorm with biases, a gate with biases, a scale but no cap, q and k by layernorm.
     Case("c_mixed", "foundry",
          mpt(24, 3, 1, 61, 11, {"qk_ln": True}, norm_type="rmsnorm", norm_eps=1e-3,
              ffn_config=ffn("gelu", "mptglu", approximate="tanh"), expansion_ratio=1.5, tie_word_embeddings=False,

@@ -1,5 +1,6 @@
-// companion_process: a program that works beside this one and is fed lines by a pipe. It is another
-// program, not a copy of this process as in helper_process.hpp, and outlives it where it has to.
+// companion_process: a program that runs alongside this one and receives lines through a pipe. It
+// is another program, not a copy of this process as in helper_process.hpp, and outlives it where it
+// has to.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-// run_parts: everything that a run needs beside its model and its ranks, each behind an interface,
+// run_parts: everything that a run needs besides its model and its ranks, each behind an interface,
 // so that a trainer is compiled without knowing file formats, tokenizers or tasks.
 #pragma once
 

@@ -1,5 +1,5 @@
 // trainer: the pretraining loop of one rank. Configuration, data and batch number determine a run,
-// so a resumed run continues with the same bits: its only state beside parameters and optimizer is
+// so a resumed run continues with the same bits: its only state besides parameters and optimizer is
 // the number of finished batches.
 #pragma once
 

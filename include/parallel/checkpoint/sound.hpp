@@ -62,8 +62,8 @@ enum class if_damaged : std::uint8_t {
   set_aside  // take the previous one, and rename the damaged one
 };
 
-/// The newest checkpoint beside `folder` of an earlier batch that has a valid manifest; "" when
-/// there is none. Throws as problem_of does.
+/// The newest checkpoint of an earlier batch, next to `folder`, that has a valid manifest, or "".
+/// Throws as problem_of does.
 [[nodiscard]] inline std::filesystem::path previous_checkpoint(
     std::filesystem::path const& folder) {
   auto const id = checkpoint_id::parse(folder.filename().native());

@@ -1,4 +1,4 @@
-// Optimizers of whole tensors (Muon), beside element-wise ones: the information that such an
+// Optimizers of whole tensors (Muon), as opposed to element-wise ones: the information that such an
 // optimizer receives in addition to its flat ranges.
 //
 // A segment's tensors lie one after another in one flat range, which ZeRO divides among ranks

@@ -73,8 +73,8 @@ struct alternating_buffers {
 struct part_pass {
   pass_kind kind = pass_kind::forward;
   part model_part = embed;
-  /// For a backward pass whose weight gradients run on a stream of their own, those of a block
-  /// beside the input gradient of the next block.
+  /// For a backward pass whose weight gradients run on a separate stream, those of a block at the
+  /// same time as the input gradient of the next block.
   bool is_overlapped = false;
 
   friend constexpr bool operator==(part_pass const&, part_pass const&) = default;

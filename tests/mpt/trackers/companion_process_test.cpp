@@ -1,4 +1,4 @@
-// A program beside this one: its lines, its end, and what it inherits.
+// A program that runs alongside this one: its lines, its end, and what it inherits.
 #include <chrono>
 #include <csignal>
 #include <string>

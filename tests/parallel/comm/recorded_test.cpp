@@ -70,7 +70,7 @@ TEST_CASE("recorded: a split in which a rank waits is listed, also as its first 
   CHECK(recorder->text().ends_with(" s: split into color 3\n"));
 }
 
-TEST_CASE("recorded: an exchange of signatures is listed beside the calls") {
+TEST_CASE("recorded: an exchange of signatures is listed with the calls") {
   threads::run(2, [](threads::communicator& comm) {
     auto const recorder = std::make_shared<flight_recorder>();
     recorded recorded_comm(std::move(comm), recorder);

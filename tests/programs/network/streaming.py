@@ -280,7 +280,7 @@ def test_store():
     write_set(WORK / "root/bucket/sets/one/train", 200, 6, 2, compression="gz")
     write_set(WORK / "root/bucket/sets/two/train", 150, 8, 3)
     shutil.copytree(WORK / "root/bucket/sets/two", WORK / "root/public-bucket/two")
-    # a local set beside it: the same shards, decompressed
+    # a local set with it: the same shards, decompressed
     write_set(WORK / "one/train", 200, 6, 2)
     streams = "train_loader.dataset.streams={{one: {{proportion: 0.7, local: {}{}}}, two: {{proportion: 0.3, local: {}{}}}}}"
     short = ["train_loader.dataset.local=", "train_loader.dataset.split=train", "max_duration=100ba"]

@@ -1,4 +1,4 @@
-// `loggers`: where a run's metrics go beside the console and metrics_file, under Composer's names.
+// `loggers`: where a run's metrics go besides the console and metrics_file, under Composer's names.
 #pragma once
 
 #include <optional>

@@ -29,7 +29,7 @@ struct run_plan {
   block_recomputation recompute{};
   bool reshard_after_forward = true;
   bool reduce_every_microbatch = true;
-  // A rank has memory for a copy of what it saves, beside what training needs
+  // A rank has memory for a copy of what it saves, in addition to what training needs
   bool saves_in_background = true;
   // One microbatch of training through the whole model, as planned and without recomputation
   train::memory_plan microbatch{};

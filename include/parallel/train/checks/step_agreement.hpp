@@ -2,7 +2,7 @@
 //
 // A rank that gives fewer microbatches than another, or evaluates while the others train, leaves
 // them waiting in exchanges that it never reaches. The ranks tell each other what they begin on a
-// communication stream, beside the first computations, and all end with one sentence when they
+// communication stream, during the first computations, and all end with one sentence when they
 // differ. Cost: one exchange of a signature (256 bytes a rank) each step.
 #pragma once
 

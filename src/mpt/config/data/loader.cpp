@@ -156,7 +156,7 @@ std::vector<stream_config> read_streams(config_reader& data, bool finetuning) {
 
 namespace {
 
-/// Reads the keys of a loader beside its data set.
+/// Reads the keys of a loader other than its data set.
 void read_loader_keys(config_reader& reader, loader_defaults const& defaults,
                       loader_config& loader) {
   loader.label = reader.get<std::string>("label", "");

@@ -27,7 +27,7 @@ TEST_CASE("chat template: it is read as a string or the default of a list, with 
   CHECK_THROWS_AS(static_cast<void>(read({{"chat_template", 3}})), parallel::error);
 }
 
-TEST_CASE("chat template: chat_template.jinja beside the tokenizer has priority") {
+TEST_CASE("chat template: chat_template.jinja next to the tokenizer has priority") {
   test::temporary_folder const folder;
   test::write_all(folder / "chat_template.jinja", "{{ 2 }}");
   mpt::tokenizer_files const files{.json = "{}",

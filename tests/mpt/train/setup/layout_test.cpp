@@ -26,7 +26,7 @@ inline std::string refusal(mpt::train_config const& config, int ranks) {
   return test::message_of([&] { static_cast<void>(mpt::run_layout(config, ranks)); });
 }
 
-TEST_CASE("layout: ranks beside the model's axes are data ranks, either replicas or ZeRO shards") {
+TEST_CASE("layout: ranks outside the model's axes are data ranks, either replicas or ZeRO shards") {
   auto config = configuration();
   CHECK(mpt::run_layout(config, 3).text() == "replicate 3");
   config.execution.parallelism.tensor = 2;

@@ -44,7 +44,8 @@ void make_document_tables(stream& s, kernels::document_tables const& tables);
   return lengths_bytes(documents) + static_cast<std::size_t>(tables) * offsets_bytes(documents);
 }
 
-/// Scratch beside the tables, for the plan's own workspace (448 bytes per document were observed).
+/// Scratch in addition to the tables, for the plan's own workspace (448 bytes per document were
+/// observed).
 [[nodiscard]] constexpr std::size_t document_plan_reserve(index documents) {
   return 512 * static_cast<std::size_t>(documents) + 4096;
 }

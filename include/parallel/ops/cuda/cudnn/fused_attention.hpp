@@ -259,9 +259,9 @@ class attention_plans final : public fused_attention {
   }
 
   /// Calls enqueue(plan) with the plan of a problem, which is found at its first use; returns false
-  /// when cuDNN has none that runs. `other_bytes`: bytes of scratch beside the plan's. Throws
-  /// `error` when a plan fails that has run before, which is not the plan's fault, or when the plan
-  /// that the table names fails.
+  /// when cuDNN has none that runs. `other_bytes`: bytes of scratch in addition to the plan's.
+  /// Throws `error` when a plan fails that has run before, which is not the plan's fault, or when
+  /// the plan that the table names fails.
   template <class Enqueue>
   bool with_plan(stream& s, attention_problem const& problem, std::size_t other_bytes,
                  Enqueue const& enqueue) {

@@ -65,7 +65,7 @@ class cublaslt_plan {
             "cublasLtMatmulPreferenceSetAttribute");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_of(shape_)});
-    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,  // beside NONE, which has no bit
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,  // besides NONE, which has no bit
            static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, std::uint32_t{shape_.alignment_b});
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, std::uint32_t{shape_.alignment_a});
