@@ -3,8 +3,7 @@
 //
 //   train::session session(model, device, groups, decoupled_adamw{.learning_rate = 1e-3}, {});
 //   checkpoint::series saves(world, "runs/one", {.keep = 2});
-//   train::run_training(session, {.batches = 1000, .seed = 1, .data = [&](index batch) { ... }},
-//   saves);
+//   train::run_training(session, {.batches = 1000, .seed = 1, .data = read_batch}, saves);
 #pragma once
 
 #include <functional>
