@@ -191,9 +191,9 @@ class folder_claim {
       if (!is_over(*found) && !is_silent(last, *found)) return false;
     }
     auto const path = file_of(last + 1);
-    descriptor const out(
+    descriptor const claim_descriptor(
         ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
-    if (out.get() < 0) {
+    if (claim_descriptor.get() < 0) {
       if (errno == EEXIST) return false;
       files::failure(path, "cannot create this file, which says who writes into its folder");
     }
@@ -207,8 +207,9 @@ class folder_claim {
     bytes_ = text.size();
     errno = 0;
     if (bytes_ > claim_files::most_bytes ||
-        ::pwrite(out.get(), text.data(), bytes_, 0) != static_cast<::ssize_t>(bytes_) ||
-        !files::flush(out.get())) {
+        ::pwrite(claim_descriptor.get(), text.data(), bytes_, 0) !=
+            static_cast<::ssize_t>(bytes_) ||
+        !files::flush(claim_descriptor.get())) {
       int const problem = errno == 0 ? ENOSPC : errno;  // it was written in part
       static_cast<void>(::unlink(path.c_str()));
       files::failure(path, "cannot write this file, which says who writes into its folder",

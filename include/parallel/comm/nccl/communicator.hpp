@@ -217,12 +217,12 @@ class communicator : public collectives<communicator, cuda::stream> {
   };
 
   [[nodiscard]] call_position enqueue(cuda::stream& s, operation const& op) {
-    call_position const out{member_, calls_++};
+    call_position const position{member_, calls_++};
     if (size() == 1) {
       for_each_member(op, [&](operation const& member) {
         detail::run_single({nullptr, 0, 1, s}, member);
       });
-      return out;
+      return position;
     }
     std::size_t bytes = 0;
     for_each_member(op,
@@ -251,7 +251,7 @@ class communicator : public collectives<communicator, cuda::stream> {
     }));
     for_each_with_scratch(
         [&](operation const& member) { detail::finish_combination(execution, member); });
-    return out;
+    return position;
   }
 
   [[nodiscard]] call_position enqueue_message(cuda::stream& s, operation const& op) {

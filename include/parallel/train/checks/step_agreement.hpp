@@ -183,11 +183,11 @@ template <class = void>
       if (party == parties.end()) party = parties.insert(party, {text, {}});
       party->second.push_back(names.empty() ? static_cast<int>(rank) : names[rank]);
     }
-    std::string out = "ranks begin different steps: ";
+    std::string message = "ranks begin different steps: ";
     for (auto const& [text, party_ranks] : parties)
-      out += concat(name_ranks(party_ranks), party_ranks.size() == 1 ? " begins " : " begin ", text,
-                    "; ");
-    return out + std::string(difference.remedy);
+      message += concat(name_ranks(party_ranks), party_ranks.size() == 1 ? " begins " : " begin ",
+                        text, "; ");
+    return message + std::string(difference.remedy);
   };
   auto const rank_count = by_rank.size();
   if (first_other(detail::calls_differ, false) < rank_count)

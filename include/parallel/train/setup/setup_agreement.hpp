@@ -57,9 +57,9 @@ void agree_on_setup(Comm& world, std::vector<std::string> lines) {
   lines.emplace_back("no more parameters");
   auto const hashes = detail::hashes_of_first(lines);
   auto const signature_of_first = [&](std::size_t first) {
-    signature out{.kind = operation_kind::agreement, .count = lines.size()};
-    out.file_hash = hashes[std::min(first, lines.size())];
-    return out;
+    signature described{.kind = operation_kind::agreement, .count = lines.size()};
+    described.file_hash = hashes[std::min(first, lines.size())];
+    return described;
   };
   auto const all_equal = [](std::vector<signature> const& signatures) {
     return std::ranges::all_of(signatures, [&](signature const& other) {

@@ -20,9 +20,9 @@ namespace parallel::train {
 /// Describes options, one line each.
 template <class = void>
 [[nodiscard]] std::vector<std::string> describe(stepper_options const& options) {
-  std::vector<std::string> out;
+  std::vector<std::string> lines;
   auto const add = [&](std::string_view name, auto const& value) {
-    out.push_back(concat("stepper_options::", name, " ", value));
+    lines.push_back(concat("stepper_options::", name, " ", value));
   };
   add("level", static_cast<int>(options.level));
   add("bucket_bytes", options.bucket_bytes);
@@ -45,7 +45,7 @@ template <class = void>
     blocks += concat(blocks.empty() ? "" : " ", count);
   add("pipeline.blocks", blocks.empty() ? std::string("divided evenly") : blocks);
   add("pipeline.overlap_weight_gradients", options.pipeline.overlap_weight_gradients);
-  return out;
+  return lines;
 }
 
 /// Adds one line for each optimizer, and one for each setting that it shows.

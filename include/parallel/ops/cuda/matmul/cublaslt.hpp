@@ -233,19 +233,19 @@ class cublaslt {
     auto const sets =
         std::min<std::size_t>(16, 2 * static_cast<std::size_t>(cache) /
                                       (bytes_a + bytes_b + (other_addend ? 2 : 1) * bytes_c));
-    std::vector<operands> out;
+    std::vector<operands> operand_sets;
     for (std::size_t i = 0; i < sets; ++i) {
       operands set{copied(arguments.c, bytes_c), copied(arguments.a, bytes_a),
                    copied(arguments.b, bytes_b), nullptr};
       set.addend = other_addend ? copied(arguments.addend, bytes_c) : in_place ? set.c : nullptr;
-      out.push_back(set);
+      operand_sets.push_back(set);
     }
-    if (out.empty()) {
-      out.push_back(arguments);
-      if (in_place) out.back().c = copied(arguments.c, bytes_c);
-      if (in_place) out.back().addend = out.back().c;
+    if (operand_sets.empty()) {
+      operand_sets.push_back(arguments);
+      if (in_place) operand_sets.back().c = copied(arguments.c, bytes_c);
+      if (in_place) operand_sets.back().addend = operand_sets.back().c;
     }
-    return out;
+    return operand_sets;
   }
 
   stream& stream_;

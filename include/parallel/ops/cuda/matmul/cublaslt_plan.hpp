@@ -77,14 +77,15 @@ class cublaslt_plan {
     auto const status = cublasLtMatmulAlgoGetHeuristic(
         library, &operation_, &first_, &second_, &result_, &result_, &preference,
         std::min(max_count, max_guesses), results, &count);
-    std::vector<matmul_algorithm> out;
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return out;
+    std::vector<matmul_algorithm> algorithms;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return algorithms;
     check(status, "cublasLtMatmulAlgoGetHeuristic");
     for (int i = 0; i < count; ++i)
       if (results[i].state == CUBLAS_STATUS_SUCCESS)
-        out.push_back({.words = std::bit_cast<decltype(matmul_algorithm::words)>(results[i].algo),
-                       .guess = i});
-    return out;
+        algorithms.push_back(
+            {.words = std::bit_cast<decltype(matmul_algorithm::words)>(results[i].algo),
+             .guess = i});
+    return algorithms;
   }
 
   /// Whether the library can run `algorithm`, from any source, for this shape on this device.
