@@ -62,8 +62,7 @@ void report(arguments const& args, mpt::model_source const& source, conversion c
                  fmt::format("(an adapter of rank {}{})", lora.rank,
                              lora.rank_pattern.empty() ? "" : ", and others for some layers")};
   if (options.base.empty() && source.base().empty())
-    out.notes.emplace_back(
-        "which model it stands beside is not known; name its folder with --base");
+    out.notes.emplace_back("the model that it adapts is not known; name its folder with --base");
   return out;
 }
 
@@ -73,9 +72,10 @@ void report(arguments const& args, mpt::model_source const& source, conversion c
                                          std::string const& description) {
   parallel::require(!args.shards_named, args.from.string(),
                     ": becomes one GGUF file; leave --max_shard_bytes out");
-  parallel::require(args.merge || !source.config().lora, args.from.string(),
-                    ": has adapters beside its weights, and a GGUF file of the model has none; add "
-                    "--merge");
+  parallel::require(
+      args.merge || !source.config().lora, args.from.string(),
+      ": has adapters in addition to its weights, and a GGUF file of the model has none; add "
+      "--merge");
   return {args.to, "GGUF file", description, export_gguf(source, args.to, options)};
 }
 
@@ -120,7 +120,7 @@ void convert(arguments const& args) {
   parallel::require(!args.merge || source.config().lora, args.from.string(),
                     ": has no adapters to merge; leave --merge out");
   parallel::require(args.options.base.empty() || source.config().lora, args.from.string(),
-                    ": has no adapters that stand beside a model; leave --base out");
+                    ": has no adapters; leave --base out");
   auto const dtype = options.dtype.empty() ? source.dtype() : options.dtype;
   auto const description = fmt::format("({} parameters, {})", parameters, dtype);
   if (args.gguf)

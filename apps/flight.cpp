@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   std::filesystem::path folder;
   std::size_t calls = 3;
   CLI::App app{
-      "Tell who was in which call when a run stood still or died, who was late, and where ranks "
+      "Tell who was in which call when a run was stalled or died, who was late, and where ranks "
       "first did not do the same"};
   apps::add_examples(app, {"flight ckpt --calls 10"});
   app.add_option("folder", folder, "the run's save_folder, with flight-rank<N>.ring of every rank")

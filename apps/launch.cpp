@@ -86,7 +86,7 @@ std::string find_program(std::string const& name) {
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
     begin = end + 1;
   }
-  parallel::fail("no program ", name, " is beside launch or in PATH");
+  parallel::fail("no program ", name, " is next to launch or in PATH");
 }
 
 apps::node_report report_of(arguments const& options) {

@@ -142,7 +142,7 @@ class quickstart {
     auto const summary = read(out / "checkpoints" / "summary.json");
     auto const evaluation = read(out / "evaluation.json");
     auto const train = read(out / "data" / "train" / "prepare.json");
-    console::table table("ParallelLM: what happened, and where it lies");
+    console::table table("ParallelLM: what was done, and where it is");
     table.row("text", fmt::format("{} files, {} of training text", args_.files.size(),
                                   console::bytes(train.at("bytes").get<double>())));
     table.row("tokens", fmt::format("{} prepared, {} trained on",

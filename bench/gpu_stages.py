@@ -419,8 +419,8 @@ STAGES = {
     "first": (run_tests, "one kernel, and one product"),
     "ops": (run_tests, "every operation against fp64, exchanges"),
     "model": (run_tests, "MPT against the host and PyTorch's golden numbers, checkpoints"),
-    "speed": (speed, "steps beside torch.compile and transformers: tokens/s, MFU"),
-    "memory": (memory, "memory of steps beside the plan"),
+    "speed": (speed, "steps next to torch.compile and transformers: tokens/s, MFU"),
+    "memory": (memory, "memory of steps compared with the plan"),
     "profile": (profile, "where a step's time goes, by operation"),
     "trainer": (trainer, "pretrain for 30 steps of 125M, and its tests"),
     "big": (big, "a vocabulary of 50432 by a width of 4096, sequences of 32768"),
@@ -428,6 +428,6 @@ STAGES = {
     "ranks": (run_tests, "several ranks on this GPU: MPT along every axis, exact layouts"),
     "gpus": (several_gpus, "several GPUs: exchanges, and pretrain on 2, 4 and 8"),
     "documents": (run_tests, "documents as sequences of their own, under compute-sanitizer"),
-    "training": (training, "300 steps of 125M beside PyTorch's seeds; resumed with the same bits"),
+    "training": (training, "300 steps of 125M next to PyTorch's seeds; resumed with the same bits"),
 }
 FIRST_HOUR = tuple(name for name in STAGES if name != "training")

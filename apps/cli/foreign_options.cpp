@@ -39,7 +39,7 @@ constexpr std::array options{
     foreign_option{"convert", "--hf_output_path", "give the folder second: convert FROM TO"},
     foreign_option{"convert", "--output_precision", "give --dtype float32, bfloat16 or float16"},
     foreign_option{"convert", "--local_checkpoint_save_location",
-                   "leave it out: the checkpoint is read where it lies"},
+                   "leave it out: the checkpoint is read where it is"},
     foreign_option{"convert", "--hf_repo_for_upload",
                    "leave it out: upload the folder with huggingface-cli"},
     foreign_option{"convert", "--test_uploaded_model", "leave it out: generate reads the folder"},

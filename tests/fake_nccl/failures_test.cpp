@@ -298,7 +298,7 @@ TEST_CASE(
     one.wait();
     two.wait();
   };
-  CHECK(contains(first_failure(2, crossed, {.slots = 1}), "ranks stand still"));
+  CHECK(contains(first_failure(2, crossed, {.slots = 1}), "ranks are stalled"));
   CHECK(first_failure(2, crossed, {.slots = 2}) == "nothing was thrown");
 }
 
@@ -332,7 +332,7 @@ TEST_CASE("fake NCCL faults: the tests of exchanges notice every fault") {
   CHECK(first_failure(3, exchanges) == "nothing was thrown");
   CHECK(contains(first_failure(3, exchanges, {.fault = wrong_count}), " is wrong"));
   CHECK(contains(first_failure(3, exchanges, {.fault = wrong_root}), "broadcast of 131 u64"));
-  CHECK(contains(first_failure(3, exchanges, {.fault = dropped_group}), "ranks stand still"));
+  CHECK(contains(first_failure(3, exchanges, {.fault = dropped_group}), "ranks are stalled"));
   CHECK(contains(first_failure(3, exchanges, {.fault = crossed_streams}), "wrong"));
 }
 

@@ -380,7 +380,7 @@ TEST_CASE(
   // node 1, which took no part, hears that the run goes on without it; the run has not ended well
   auto const failure = second.remote_failure();
   REQUIRE(failure.has_value());
-  CHECK(contains(failure->message, "the run was started again without node 1, which stood still"));
+  CHECK(contains(failure->message, "the run was started again without node 1, which was stalled"));
   std::filesystem::remove_all(first_start.folder);
   CHECK_FALSE(second.are_all_done());
 }

@@ -125,7 +125,7 @@ refused 'becomes a checkpoint, whose files are not divided by size; leave --max_
 refused 'nowhere' convert hf never --tokenizer nowhere
 refused 'is no model; give' convert small.yaml never
 refused 'is no model; give' convert hf/model.safetensors never
-refused 'has no adapters that stand beside a model' convert run never --base hf
+refused 'has no adapters; leave --base out' convert run never --base hf
 refused 'a zero byte follows' evaluate hf --data hf/model.safetensors
 [[ ! -e never ]] || fail "something was converted"
 

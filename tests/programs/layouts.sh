@@ -126,7 +126,7 @@ if "$programs/pretrain" small.yaml ranks=2 save_folder=late dist_timeout=0.001 >
   fail "no rank was ever a millisecond late"
 fi
 grep -q '^error: .* waited 0.001 s for rank' log || { cat log; fail "the deadline's message"; }
-grep -q '^the last calls of every rank are in late/flight-rank0.txt and the files of the other ranks beside it$' log ||
+grep -q '^the last calls of every rank are in late/flight-rank0.txt and the files of the other ranks next to it$' log ||
   { cat log; fail "where the last calls are"; }
 flight late late/flight-rank?.txt
 if [[ -n $mpirun ]]; then

@@ -53,7 +53,7 @@ silent note:
 run 0 pretrain small.yaml max_duration=1ba tokenizer.name=endless
 says 'note: tokenizer.name endless has no end-of-text token'
 run 0 evaluate hf-endless --data two.jsonl
-says 'nothing stands between the documents'
+says 'nothing separates the documents'
 echo '{"eos_token": "<|endoftext|>"}' > endless/special_tokens_map.json
 run 0 finetune ft.yaml tokenizer.name=endless
 silent 'end-of-text'

@@ -1,4 +1,4 @@
-"""Makes the committed golden numbers in ../golden (see README.md beside this file).
+"""Makes the committed golden numbers in ../golden (see README.md next to this file).
 
 The numbers come from other people's programs, run unchanged: LLM Foundry's MPTForCausalLM (`attn_impl: torch`) for form
 (a), transformers' MptForCausalLM for form (b), Composer's and LLM Foundry's optimizers, schedulers, adaptive clipping and callbacks.

@@ -1,4 +1,4 @@
-"""Makes the golden trainings in ../golden (see README.md beside this file): whole runs of tiny MPTs by PyTorch.
+"""Makes the golden trainings in ../golden (see README.md next to this file): whole runs of tiny MPTs by PyTorch.
 
 What trains is PyTorch: its autograd, its AdamW, its clipping by norm and by value. What is written here is what PyTorch
 has not: the model, its masks, Lion, clipping by rows, the schedules. Before anything is written these are held against

@@ -1,7 +1,7 @@
 // shard_cache: the shards of remote MDS sets, as far as they are needed, in folders on this
 // machine.
 //
-// Each set has a folder, in which its index.json lies and its shards come and go:
+// Each set has a folder, which holds its index.json and, for a while, its shards:
 //
 //   index.json, shard.00017.mds ...      whole, checked, not compressed
 //   .streaming/locks                     its text is the set's address; byte n locks shard n

@@ -34,7 +34,7 @@ struct time_split {
   double training = 0;  // batches that count
   double data = 0;      // waiting for data, within training
   double evaluation = 0;
-  double saving = 0;     // training stood still
+  double saving = 0;     // training was stalled
   double lost = 0;       // training of batches that were trained again after a restart
   double remaining = 0;  // what the run did not account for
 

@@ -49,7 +49,7 @@ struct segment {
   index size = 0;  // elements, padding included
 
   /// Calls f(parameter, first, last, offset) for each parameter that overlaps the range [begin,
-  /// end) of the segment: the parameter's elements [first, last) lie at `offset` in the segment.
+  /// end) of the segment: the parameter's elements [first, last) begin at `offset` in the segment.
   template <class F>
   void for_each_piece(index begin, index end, F&& f) const {
     for (auto const& [parameter, offset] : parameters) {

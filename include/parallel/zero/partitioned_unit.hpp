@@ -125,7 +125,7 @@ class partitioned_unit {
 
   [[nodiscard]] bool is_trainable(std::size_t s) const { return unit_.segments()[s].key.trainable; }
 
-  /// Fills master weights and values, which lie on `device`, from the parameters' initial
+  /// Fills master weights and values, which are on `device`, from the parameters' initial
   /// distributions, with all cores that the caller may use. Blocks.
   template <class Device>
   void initialise(std::uint64_t seed, Device const& device) {

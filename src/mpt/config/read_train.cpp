@@ -385,10 +385,10 @@ void read_checkpoint(config_reader& reader, std::string const& run_name,
   checkpoint.save_interval = reader.get("save_interval", checkpoint.save_interval);
   reader.check("save_interval", checkpoint.save_interval.count > 0, "must be above 0");
   checkpoint.local_save_folder = read_path(reader, "local_save_folder", run_name, node_rank_mark);
-  reader.check(
-      "local_save_folder", checkpoint.local_save_folder.empty() || !checkpoint.save_folder.empty(),
-      "needs save_folder, which all nodes share: it says what lies on their own disks, and "
-      "a run goes on from there");
+  reader.check("local_save_folder",
+               checkpoint.local_save_folder.empty() || !checkpoint.save_folder.empty(),
+               "needs save_folder, which all nodes share: it says what is on their own disks, and "
+               "a run goes on from there");
   reader.check("local_save_folder",
                checkpoint.local_save_folder.empty() ||
                    checkpoint.local_save_folder != checkpoint.save_folder,

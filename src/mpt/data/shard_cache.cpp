@@ -138,7 +138,7 @@ void shard_cache::open(set_state& set) {
          entry.increment(absent))
       parallel::require(entry->path().filename() == work_name || is_cache(folder), folder.native(),
                         ": holds files already, and the shards of ", address,
-                        " would be put and removed beside them; name an empty folder, or one that "
+                        " would be put and removed among them; name an empty folder, or one that "
                         "does not exist, as local");
   }
   parallel::files::make_folders(work_folder(set.source));

@@ -12,7 +12,7 @@ csv_rows::csv_rows(std::filesystem::path const& path, std::size_t max_row_bytes)
     parallel::require(!name->empty(), location(), ": column ", name - names_.begin() + 1,
                       " has no name");
     parallel::require(std::find(names_.begin(), name, *name) == name, location(), ": column \"",
-                      *name, "\" stands twice");
+                      *name, "\" appears twice");
   }
 }
 

@@ -260,7 +260,7 @@ void add_text_notes(tokenizer_parts const& parts, field_list& out) {
   });
   if (has_rules)
     out.note(
-        "llama.cpp ignores lstrip, rstrip and single_word of added tokens; white space beside "
+        "llama.cpp ignores lstrip, rstrip and single_word of added tokens; white space next to "
         "them stays in the text there");
 }
 

@@ -121,7 +121,7 @@ std::string remote_folder::explanation(http_response const& response) const {
            "not exist, too";
   if (response.status == 404)
     return out + "; check " + (is_object_store_ ? "bucket, prefix" : "the address") +
-           " and split: index.json must lie there beside the shards";
+           " and split: index.json must be there with the shards";
   if (response.status >= 300 && response.status < 400)
     return out + " without saying where to; check the address" +
            (is_object_store_ ? " and AWS_REGION (" + store_.region + ")" : "");

@@ -41,7 +41,7 @@ struct classified_character {
   std::size_t bytes;
 };
 
-/// The class of the character at `position`, which must lie inside valid UTF-8.
+/// The class of the character at `position`, which must be inside valid UTF-8.
 [[nodiscard]] classified_character class_at(std::string_view text, std::size_t position,
                                             marks marks_are = marks::other) {
   auto const byte = static_cast<unsigned char>(text[position]);

@@ -331,7 +331,7 @@ TEST_CASE("shard cache: a loader that is destroyed waits for no shard") {
   fixture files;
   write_set(files.source.root, 80);
   std::shared_ptr<shard_cache> const cache = files.open();
-  std::vector<byte_lock> downloads;  // of another process, which stands still
+  std::vector<byte_lock> downloads;  // of another process, which is stalled
   for (std::size_t shard = 0; shard < 40; ++shard) {
     downloads.emplace_back(files.folder.path() / "local/.streaming/locks", shard);
     REQUIRE(downloads.back().try_exclusive());
@@ -442,7 +442,7 @@ TEST_CASE("shard cache: a loader refuses a limit below what its batches in fligh
                  "the 16 samples of the batches in flight are read from up to 16 shards at once"));
 }
 
-TEST_CASE("shard cache: an evaluation, in order, needs the shards that lie in a row") {
+TEST_CASE("shard cache: an evaluation, in order, needs consecutive shards") {
   fixture files;
   write_set(files.source.root, 80);
   auto const ids_of = [](token_streams const& streams) {

@@ -41,7 +41,7 @@ TEST_CASE("CSV: a malformed table is an error with the line") {
   using namespace csv_rows_test;
   CHECK(error_of("") == "f.csv: empty; expected a line of column names");
   CHECK(error_of("a,\n") == "f.csv:1: column 2 has no name");
-  CHECK(error_of("a,b,a\n") == "f.csv:1: column \"a\" stands twice");
+  CHECK(error_of("a,b,a\n") == "f.csv:1: column \"a\" appears twice");
   CHECK(error_of("a,b\n1,2\n\"x\ny\",2,3\n") ==
         "f.csv:3: 3 fields; expected 2, as in the first line (a field with a comma needs quote "
         "marks)");

@@ -30,7 +30,7 @@ TEST_CASE("generation defaults: Qwen's file samples as it says") {
   CHECK(found.repetition_penalty == 1.05);
 }
 
-TEST_CASE("generation defaults: transformers' own stand where the file names none") {
+TEST_CASE("generation defaults: transformers' own apply if the file names none") {
   test::temporary_folder const folder;
   auto const found = read(folder, R"({"do_sample": true})");
   CHECK(found.temperature == 1.0);

@@ -74,7 +74,7 @@ void write_model(std::filesystem::path const& path) {
   writer.finish();
 }
 
-TEST_CASE("gguf file: header, fields, tensors and their elements lie where the format says") {
+TEST_CASE("gguf file: header, fields, tensors and their elements are where the format says") {
   test::temporary_folder const folder;
   write_model(folder / "m.gguf");
   file_reader file(test::read_all(folder / "m.gguf"));

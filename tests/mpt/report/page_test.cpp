@@ -101,8 +101,7 @@ TEST_CASE("report page: every evaluation set has a row, and the comparison names
   CHECK(compared.find("<td><strong>2.5000</strong></td>") != std::string::npos);
   auto const different = mpt::report::page_of({run("one", {"a"}, 2), run("two", {"b"}, 2.5)}, "");
   CHECK(different.find("eval loss") == std::string::npos);
-  CHECK(different.find("evaluations, which are on different sets, stand below") !=
-        std::string::npos);
+  CHECK(different.find("evaluations, which are on different sets, are below") != std::string::npos);
   CHECK(count(mpt::report::page_of({long_run("one", 500)}, ""), "Evaluation by set") == 0);
 }
 

@@ -228,7 +228,7 @@ TEST_CASE("check_layer: a task that captures local variables by reference is ref
 TEST_CASE("check_layer: results in memory that the layer has released are refused") {
   char const* const remedy =
       " is another when memory is overwritten as soon as it is released; a result, and what "
-      "`saved` refers to, must not lie in an arena::scope that is closed or in context::scratch";
+      "`saved` refers to, must not be in an arena::scope that is closed or in context::scratch";
   CHECK(error_text(fault::result_in_closed_scope) ==
         std::string("check_layer: the result of forward") + remedy);
   CHECK(error_text(fault::saved_in_scratch) ==

@@ -38,7 +38,7 @@ struct bare {
   void visit_parameters(auto&&) {}
 };
 
-TEST_CASE("unit: parameters lie one after another in declaration order, each aligned") {
+TEST_CASE("unit: parameters follow one another in declaration order, each aligned") {
   toy<bf16> layer;
   unit<bf16> const u("block", layer, 1);
   REQUIRE(u.segments().size() == 1);

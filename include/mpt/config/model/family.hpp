@@ -22,7 +22,7 @@
 
 namespace mpt {
 
-/// How the elements of a parameter lie in the tensors of a family.
+/// Where the elements of a parameter are in the tensors of a family.
 enum class tensor_form : std::uint8_t {
   rows,         ///< the rows of the tensors, one tensor after another
   head_groups,  ///< one tensor: for each head the rows of its query, of its key and of its value

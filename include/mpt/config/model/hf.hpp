@@ -33,7 +33,7 @@ namespace mpt {
 struct hf_model {
   model_config model;
   std::string dtype = "float32";
-  std::vector<std::int64_t> end_tokens{};  ///< eos_token_id; may lie outside the vocabulary
+  std::vector<std::int64_t> end_tokens{};  ///< eos_token_id; may be outside the vocabulary
 };
 
 /// model_type and architecture in the file of a model that needs the code next to it.

@@ -15,7 +15,7 @@
 //  locks
 //    of the system are needed.
 //
-// A holder that only stood still, and continues after another has taken over, must not write:
+// A holder that only was stalled, and continues after another has taken over, must not write:
 // fencing. Its checkpoints are written under names that hold the token of its claim, and appear by
 // a rename, before which it checks its claim. A run that takes over removes that claim and then
 // everything with such a name, and only then lists the folder; so whatever the old holder does
@@ -147,7 +147,7 @@ class folder_claim {
     fail<claim_lost>(folder_.native(),
                      replaced
                          ? ": the folder of this run was replaced, and another has taken over ("
-                         : ": this run stood still for so long that another has taken over (",
+                         : ": this run was stalled for so long that another has taken over (",
                      successor && successor->whole() ? successor->holder : "it has ended since",
                      "); this one has written nothing since, and ends");
   }

@@ -248,10 +248,9 @@ inline void add_waits(std::vector<flight_wait>& out, group_calls const& group) {
         log.calls, [](flight_call const& call) { return call.state == call_state::running; });
   });
   if (result.waits.empty() && result.divergence.empty())
-    text += some_running
-                ? "all came to the calls that were under way; a rank that stood still within one "
-                  "cannot be told from the others\n"
-                : "no rank waited for another, and all did the same\n";
+    text += some_running ? "all came to the calls that were under way; a rank that stalled within "
+                           "one cannot be told from the others\n"
+                         : "no rank waited for another, and all did the same\n";
   return text;
 }
 

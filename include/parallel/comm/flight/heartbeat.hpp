@@ -55,18 +55,18 @@ class heartbeat_watch {
     return false;
   }
 
-  /// Which process has stalled and its last call: "rank 2 (process 17 on host) stands still: …".
+  /// Which process has stalled and its last call: "rank 2 (process 17 on host) is stalled: …".
   [[nodiscard]] std::string sentence() const {
     auto const seconds = static_cast<double>(limit_.count()) / 1000.0;
     flight_log log;
     try {
       log = read_flight(file_);
     } catch (error const&) {
-      return concat("the rank of ", file_.native(), " stands still: it has not run for ", seconds,
+      return concat("the rank of ", file_.native(), " is stalled: it has not run for ", seconds,
                     " s");
     }
     return concat("rank ", log.rank, " (process ", log.process, " on ", log.machine,
-                  ") stands still: it has not run for ", seconds, " s; ",
+                  ") is stalled: it has not run for ", seconds, " s; ",
                   log.calls.empty()
                       ? std::string("it made no call")
                       : concat("its last call: ", describe(log.calls.back().call_signature),

@@ -335,13 +335,12 @@ class mutual_connections {
                   [this](int peer) { return links_[static_cast<std::size_t>(peer)].was_reached; });
     if (unreached.empty()) {
       auto const& first = links_[static_cast<std::size_t>(missing[0])];
-      return concat("rank ", rank_, " has reached ", name_ranks(missing), ", at ",
-                    address_text(missing[0]),
-                    first.was_wrong
-                        ? ", and found somebody who does not have this run's key"
-                        : concat(", and has no answer within ", seconds,
-                                 " s: it may itself be waiting for another rank, or stands still"),
-                    strangers);
+      return concat(
+          "rank ", rank_, " has reached ", name_ranks(missing), ", at ", address_text(missing[0]),
+          first.was_wrong ? ", and found somebody who does not have this run's key"
+                          : concat(", and has no answer within ", seconds,
+                                   " s: it may itself be waiting for another rank, or be stalled"),
+          strangers);
     }
     return concat(
         "rank ", rank_, " waited ", seconds, " s to connect to ", name_ranks(unreached),

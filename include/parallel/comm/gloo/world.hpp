@@ -289,7 +289,7 @@ class world final : public parallel::detail::abortable {
             throw timed_out(concat("rank ", peer_rank, " is connected to rank ", options_.rank,
                                    " and has not greeted within ", options_.deadline.seconds(),
                                    " s: it may itself be waiting to connect to another rank, or "
-                                   "stands still"));
+                                   "is stalled"));
         }
     }
   }

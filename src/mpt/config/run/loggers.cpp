@@ -75,7 +75,7 @@ void refuse_secrets(config_reader& reader, std::string_view variable) {
   tracker.resume = client.one_of("resume", "", {"", "allow", "must", "never", "auto"});
   for (std::string_view const key : {"project", "entity", "name", "group", "tags"})
     if (client.peek(key) != nullptr)
-      client.fail(key, "give it beside init_kwargs, as ", reader.full_name(key));
+      client.fail(key, "give it next to init_kwargs, as ", reader.full_name(key));
   client.finish(true);
   reader.finish(true);
   return tracker;

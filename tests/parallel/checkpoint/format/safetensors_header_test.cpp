@@ -63,7 +63,7 @@ TEST_CASE("safetensors header: wrong headers are refused with the reason") {
        6, "tensor \"b\" begins at byte 2, the one before it ends at 4"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
        R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-       2, "key \"a\" stands twice"},
+       2, "key \"a\" appears twice"},
       {R"({"__metadata__":[]})", 0, "\"__metadata__\" must be an object"},
       {R"({"__metadata__":{"a":1}})", 0, "\"a\" must be a string"},
   };

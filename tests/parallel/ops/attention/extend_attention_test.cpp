@@ -109,7 +109,7 @@ TEST_CASE("extend_attention: positions outside of the sequence are refused") {
   CHECK_THROWS_WITH_AS(
       ops::extend_attention(s, v, lse, v, v, v,
                             {.positions = {.sequence_length = 10, .first_query = 7}}),
-      "ops::extend_attention: the queries stand at positions 7 to 10, but the sequence has 10",
+      "ops::extend_attention: the queries are at positions 7 to 10, but the sequence has 10",
       parallel::error);
   std::vector<std::int32_t> const begins(4);
   CHECK_THROWS_WITH_AS(

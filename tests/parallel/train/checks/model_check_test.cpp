@@ -504,7 +504,7 @@ TEST_CASE("model check: two steppers of one model are refused, as is a parameter
     if (options.level != zero::level::parameters)
       CHECK(test::contains(
           refusal({}, options),
-          "unit \"tokens\": parameter \"tokens\" does not lie where this stepper has "
+          "unit \"tokens\": parameter \"tokens\" is not where this stepper has "
           "put it: it was moved, or another one, or train::weights, was made of the same model"));
   }
 }

@@ -28,7 +28,7 @@ struct attention_problem {
   std::int64_t key_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t window = -1;         // keys before its own that a query sees; negative: all
-  bool queries_after_keys = false;  // all queries lie behind all keys
+  bool queries_after_keys = false;  // all queries come after all keys
   bool alibi = false;
   bool documents = false;
   std::int64_t full_sequence =

@@ -166,8 +166,8 @@ struct attention_builder {
   }
 
   /// x where row >= column and, with a window, column + window >= row; -infinity elsewhere. If
-  /// queries lie after all keys only the window applies, with another number in place of -infinity,
-  /// as for documents.
+  /// queries come after all keys only the window applies, with another number in place of
+  /// -infinity, as for documents.
   tensor visible(tensor x) { return in_window(problem.queries_after_keys ? x : causal(x)); }
 
   tensor causal(tensor x) {
@@ -192,7 +192,7 @@ struct attention_builder {
 
 /// Adds out and lse from q, k, v and scale to an empty graph. Further inputs: slopes with ALiBi;
 /// begins and other with documents; window (= problem.window + 1 - distance) with a window. If
-/// queries lie after all keys: distance with ALiBi, and other with a window; otherwise masked. For
+/// queries come after all keys: distance with ALiBi, and other with a window; otherwise masked. For
 /// a part of a sequence with documents: first_key. With documents as sequences: lengths and the
 /// tables of the tensors that have rows, instead of begins and other.
 template <class Graph>

@@ -43,7 +43,7 @@ namespace parallel::cuda::cudnn {
                   scratch_piece(workspace));
 }
 
-/// Bytes of scratch for the float sums of dq. With documents as sequences the sums lie in rows as
+/// Bytes of scratch for the float sums of dq. With documents as sequences the sums are in rows as
 /// wide as those of dq, including the last row; otherwise one after another.
 [[nodiscard]] inline std::size_t query_sums_bytes(attention_problem const& form) {
   if (form.deterministic) return 0;
