@@ -274,8 +274,8 @@ void prepare(arguments const& args) {
 /// Refuses options that have no meaning for rows, since one process writes each row unchanged.
 void require_options_of_rows(CLI::App const& app) {
   for (auto const& [option, instead] :
-       {std::pair{"--part", "put the rows to be held out into files of their own"},
-        std::pair{"--hold_out", "put the rows to be held out into files of their own"},
+       {std::pair{"--part", "put the rows to be held out into separate files"},
+        std::pair{"--hold_out", "put the rows to be held out into separate files"},
         std::pair{"--process", "one process writes all rows; it is quick"},
         std::pair{"--num_workers", "one process writes all rows; it is quick"},
         std::pair{"--concat_tokens", "the length of rows is --max_seq_len"},

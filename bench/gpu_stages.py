@@ -137,7 +137,7 @@ def shape(job, size, form, length=2048, accumulation=None):
 
 
 def run_tests(job):
-    """Runs the tests of a stage, each group in a process of its own."""
+    """Runs the tests of a stage, each group in its own process."""
     def work(group):
         arguments = [f"--source-file=*{group.source}_test*", f"--test-case={group.cases}"]
         if group.excluded:
@@ -427,7 +427,7 @@ STAGES = {
     "sanitizer": (run_tests, "compute-sanitizer's memcheck and racecheck on a step and operations"),
     "ranks": (run_tests, "several ranks on this GPU: MPT along every axis, exact layouts"),
     "gpus": (several_gpus, "several GPUs: exchanges, and pretrain on 2, 4 and 8"),
-    "documents": (run_tests, "documents as sequences of their own, under compute-sanitizer"),
+    "documents": (run_tests, "documents as separate sequences, under compute-sanitizer"),
     "training": (training, "300 steps of 125M next to PyTorch's seeds; resumed with the same bits"),
 }
 FIRST_HOUR = tuple(name for name in STAGES if name != "training")

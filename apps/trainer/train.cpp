@@ -122,7 +122,7 @@ std::size_t planned_memory(mpt::execution_config const& execution, Device const&
 }
 
 mpt::run_plan plan_of(mpt::train_config const& config, int ranks, std::size_t available) {
-  // a device whose size is given has memory of its own, and the host's is not known
+  // a device whose size is given has separate memory, and the host's is not known
   auto const host_memory =
       config.execution.device_memory ? std::optional<std::size_t>(0) : std::nullopt;
   return config.execution.precision == mpt::precision_kind::fp32

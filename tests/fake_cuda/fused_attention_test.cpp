@@ -262,7 +262,7 @@ gpu_attention packed(sizes size, variant form, std::vector<index> const& lengths
 struct document_case {
   sizes size;
   std::vector<index> lengths;
-  bool as_sequences = true;  // whether the documents are computed as sequences of their own
+  bool as_sequences = true;  // whether the documents are computed as separate sequences
 };
 std::vector<document_case> document_cases() {
   return {{{2, 32, 32, 4, 4, 16}, {7, 1, 23, 1}},           // the largest possible number
@@ -297,7 +297,7 @@ parallel::cuda::kernel_tuning document_sequence_tables(gpu_attention& attention,
   return tables;
 }
 
-TEST_CASE("fused attention: documents as sequences of their own match fp64") {
+TEST_CASE("fused attention: documents as separate sequences match fp64") {
   for (document_case const& example : document_cases())
     for (variant const& form : {variant{}, variant{.alibi = true}, variant{.window = 2},
                                 variant{.alibi = true, .window = 6}})

@@ -42,7 +42,7 @@ int read(cudaStream_t s, int const* target) {
   CHECK(cudaMemcpyAsync(&value, target, sizeof value, cudaMemcpyDeviceToHost, s) == cudaSuccess);
   return value;
 }
-/// Runs a test on a machine of its own, of which no stream, event or memory may be alive
+/// Runs a test on its own machine, of which no stream, event or memory may be alive
 /// afterwards.
 template <class Test>
 void with_machine(fake_cuda::machine_options const& options, Test const& test) {

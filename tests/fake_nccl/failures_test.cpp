@@ -136,7 +136,7 @@ TEST_CASE("NCCL failures: a message before connect_neighbours is refused") {
   CHECK(contains(message, "call connect_neighbours before the first message"));
 }
 
-TEST_CASE("NCCL failures: an abort ends a pending split, also for a rank with a color of its own") {
+TEST_CASE("NCCL failures: an abort ends a pending split, also for a rank with its own color") {
   restart(3);
   std::vector<std::string> messages(3);
   CHECK_NOTHROW(fake_nccl::ranks()(3, [&](auto& comm) {

@@ -131,7 +131,7 @@ CASES = [
     Case("c_untied", "foundry", small(tie_word_embeddings=False), seed=3009, seq=8),
     Case("c_softcap", "foundry", small(final_logit_softcapping=2.0), seed=3010, seq=8),
     Case("c_fused", "foundry", small(fuse_norm_attn_norm=True), seed=3011, seq=8),
-    # The shape of most later models: RMSNorm, gated SiLU, no bias, a head of its own.
+    # The shape of most later models: RMSNorm, gated SiLU, no bias, its own head.
     Case("c_modern", "foundry",
          mpt(24, 3, 2, 43, 12, {"alibi": True, "qk_ln": True, "norm_type": "rmsnorm"}, no_bias=True,
              norm_type="low_precision_rmsnorm", ffn_config=ffn("silu", "mptglu", ffn_hidden_size=36),

@@ -84,7 +84,7 @@ class shard_cache {
   /// Number of sets.
   [[nodiscard]] std::size_t size() const { return sets_.size(); }
 
-  /// The number of the set with this folder; nothing where there is none.
+  /// The number of the set with this folder; nothing if there is none.
   [[nodiscard]] std::optional<std::size_t> find(std::filesystem::path const& folder) const;
 
   /// The address of the set whose cache a folder is.

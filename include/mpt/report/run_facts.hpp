@@ -49,7 +49,7 @@ struct run_facts {
 [[nodiscard]] run_facts facts_of(run_record const& run);
 
 /// Lets the first evaluation set that all runs with evaluations have stand for all sets of each, so
-/// that their values can be compared. Returns false where there is no such set.
+/// that their values can be compared. Returns false if there is no such set.
 bool compare_by_common_set(std::vector<run_facts*> const& runs);
 
 /// The cells of a run in a table like those of published runs (see mpt::run_row), or of its titles.

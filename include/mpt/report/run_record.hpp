@@ -60,7 +60,7 @@ struct run_program {
 struct run_record {
   std::string name;
   std::filesystem::path folder;                      // as it was named
-  std::filesystem::path save_folder;                 // "" where there is none
+  std::filesystem::path save_folder;                 // "" if there is none
   std::filesystem::path metrics_file;                // likewise
   std::map<std::string, curve, std::less<>> curves;  // by the name of the logged number
   std::vector<curve> memory_by_rank;                 // peaks of device memory so far, in bytes
@@ -83,7 +83,7 @@ struct run_record {
 };
 
 /// Reads the run in `path`: a run's save_folder, the folder that holds it, or its metrics file.
-/// What is damaged is left out and named in `problems`. Throws where there is no run.
+/// What is damaged is left out and named in `problems`. Throws if there is no run.
 [[nodiscard]] run_record read_run(std::filesystem::path const& path);
 
 /// Names of runs that are alike get their folders behind them.

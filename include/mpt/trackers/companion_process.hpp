@@ -21,8 +21,8 @@ class companion_process {
  public:
   using cancellation = std::function<bool()>;
 
-  /// Starts `words`, found as a shell would, with standard error appended to `log`, in a process
-  /// group of its own, so that signals of a terminal do not reach it, and without this process's
+  /// Starts `words`, found as a shell would, with standard error appended to `log`, in its own
+  /// process group, so that signals of a terminal do not reach it, and without this process's
   /// other files. Throws when it cannot be started.
   companion_process(std::vector<std::string> const& words, std::filesystem::path const& log);
   companion_process(companion_process const&) = delete;

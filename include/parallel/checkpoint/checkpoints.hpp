@@ -131,7 +131,7 @@ inline std::vector<std::filesystem::path> prune(std::filesystem::path const& roo
   std::error_code unreadable;
   auto const latest = std::filesystem::read_symlink(root / "latest", unreadable);
   auto const best =
-      std::filesystem::read_symlink(root / "best", unreadable);  // "" where there is none
+      std::filesystem::read_symlink(root / "best", unreadable);  // "" if there is none
   std::vector<std::filesystem::path> removed;
   for (auto i = static_cast<index>(entries.size()) - 1; i >= keep; --i) {
     auto const& entry = entries[static_cast<std::size_t>(i)];

@@ -89,7 +89,7 @@ void for_each_block(Segment const& segment, zero::range range, F&& f) {
               !state.program_state.contains("epoch"),
           "run_state::program_state must be a JSON object without \"batches\" and \"epoch\", which "
           "have "
-          "members of their own");
+          "their own members");
   auto members = state.program_state;
   members["batches"] = state.batches;
   members["epoch"] = state.epoch;

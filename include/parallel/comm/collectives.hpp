@@ -126,7 +126,7 @@ class collectives {
             ": the input has ", in.size(), " elements and the output ", out.size(),
             ", expected the same multiple of ", ranks);
     require(are_disjoint<T>(in, out), "all_to_all at ", caller,
-            ": the output overlaps the input; give it memory of its own");
+            ": the output overlaps the input; give it separate memory");
     return self().submit(s, {.kind = operation_kind::all_to_all,
                              .type = dtype_of<T>,
                              .count = in.size() / ranks,

@@ -123,7 +123,7 @@ struct sequential {
 
 /// y = x + L(x). L adds x in its last operation where it can (forward_onto), and the gradient of
 /// the identity path in the last operation of its backward pass, so the sums need no pass over
-/// memory of their own and are rounded once.
+/// separate memory and are rounded once.
 template <class Inner>
 struct residual {
   using element = typename Inner::element;

@@ -82,7 +82,7 @@ struct part_pass {
 
 /// The passes of one microbatch through the parts of a stage, in the order in which they are
 /// enqueued. `overlap_weights`: in a computation that makes both gradients, those of weights run on
-/// a stream of their own.
+/// a separate stream.
 [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR std::vector<part_pass> passes_of(
     stage_range const& range, pipeline::action_kind computes, pass mode, bool overlap_weights) {
   using enum pass_kind;

@@ -7,7 +7,7 @@
 // segment. Padding is never stored in a file.
 //
 // Several parts of a model can use the same values: as a tied parameter, which each part declares
-// in a layer of its own, or as a layer that the parts share. Each use has its gradients, which are
+// in its own layer, or as a layer that the parts share. Each use has its gradients, which are
 // added: in one buffer, or after their reduction.
 #pragma once
 

@@ -268,7 +268,7 @@ class partitioned_unit {
     }
   }
 
-  /// Adds up the uses of a tied parameter that have gradients of their own, after every use has
+  /// Adds up the uses of a tied parameter that have their own gradients, after every use has
   /// been reduced (reduce.hpp).
   template <class Stream>
   void join_uses(Stream& compute) const {

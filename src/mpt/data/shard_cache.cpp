@@ -92,7 +92,7 @@ void unpack(fs::path const& from, compression kind, fs::path const& to, std::uin
   return name.starts_with("gz") ? compression::gzip : compression::none;
 }
 
-/// The number at the beginning of a file name; nothing where there is none.
+/// The number at the beginning of a file name; nothing if there is none.
 [[nodiscard]] std::optional<std::size_t> leading_number(std::string const& name) {
   std::size_t number = 0;
   auto const [end, problem] = std::from_chars(name.data(), name.data() + name.size(), number);

@@ -71,7 +71,7 @@ class file_lock {
   parallel::descriptor handle_;
 };
 
-/// Writes a small file by a name of its own and a rename: several processes may do so.
+/// Writes a small file under a temporary name, and renames it: several processes may do so.
 void publish(fs::path const& file, std::string const& text) {
   parallel::files::make_folders(file.parent_path());
   auto temporary = file;

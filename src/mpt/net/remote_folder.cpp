@@ -19,7 +19,7 @@ constexpr std::string_view s3_scheme = "s3://";
          });
 }
 
-/// The code in the answer of an object store: "<Code>NoSuchKey</Code>"; empty where there is none.
+/// The code in the answer of an object store: "<Code>NoSuchKey</Code>"; empty if there is none.
 [[nodiscard]] std::string error_code(std::string_view body) {
   auto const begin = body.find("<Code>");
   if (begin == body.npos) return {};

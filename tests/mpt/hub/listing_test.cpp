@@ -119,7 +119,7 @@ TEST_CASE("model files: safetensors are taken, and no second copy of the weights
       names{"config.json", "generation_config.json", "merges.txt", "tokenizer.json", "vocab.json"});
 }
 
-TEST_CASE("model files: PyTorch's are taken where there are no safetensors, and adapters") {
+TEST_CASE("model files: PyTorch's are taken if there are no safetensors, and adapters") {
   CHECK(paths(model_files(repository_of({"config.json", "pytorch_model-00001-of-00001.bin",
                                          "pytorch_model.bin.index.json", "tf_model.h5"}))) ==
         names{"config.json", "pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json"});

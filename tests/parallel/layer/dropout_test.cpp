@@ -79,7 +79,7 @@ TEST_CASE("dropout: elements are zeroed with the given probability and the other
 }
 
 TEST_CASE("dropout: the mask of a sequence does not depend on its microbatch") {
-  // sequences of 3 rows: 0..3 in one microbatch, or 2..3 in a microbatch of their own
+  // sequences of 3 rows: 0..3 in one microbatch, or 2..3 in their own microbatch
   auto const whole = mask(0.5F, 12, 7, {.seed = 4, .step = 6, .first_sequence = 0}, 3);
   auto const half = mask(0.5F, 6, 7, {.seed = 4, .step = 6, .first_sequence = 2}, 3);
   CHECK(std::vector<float>(whole.begin() + 42, whole.end()) == half);

@@ -83,7 +83,7 @@ struct model_family {
                                             std::string const& source,
                                             nlohmann::json const& overrides = {});
 
-/// Makes q, k and v projections of their own where the family stores them apart, so that each can
+/// Makes q, k and v separate projections where the family stores them apart, so that each can
 /// have its adapter under its own name.
 void separate_projections(model_config& model);
 

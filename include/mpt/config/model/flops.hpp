@@ -26,7 +26,7 @@ namespace mpt {
 
 /// Training FLOPs per token with only the scores inside the causal mask and the layers' windows:
 /// 6N + 12d times the mean number of keys a token sees, summed over layers. That mean is
-/// (S + 1) / 2 where there is no window.
+/// (S + 1) / 2 if there is no window.
 [[nodiscard]] std::int64_t causal_flops_per_token(model_config const& model, std::int64_t seq_len);
 
 }  // namespace mpt

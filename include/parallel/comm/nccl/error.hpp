@@ -28,7 +28,7 @@ inline void check(ncclResult_t result, std::string_view call, ncclComm_t comm = 
   std::string_view const message = words == nullptr ? std::string_view() : std::string_view(words);
   fail("NCCL ", version(), ": ", call, " failed: ", ncclGetErrorString(result),
        message.empty() ? "" : "; ", message,
-       result == ncclUnhandledCudaError ? "; it needs a GPU of its own for each rank (nvidia-smi "
+       result == ncclUnhandledCudaError ? "; it needs one GPU for each rank (nvidia-smi "
                                           "shows them)"
                                         : "",
        call == "ncclCommWindowRegister" ? "; NCCL_WIN_ENABLE=0 does without windows" : "", " (",

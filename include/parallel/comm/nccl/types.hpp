@@ -25,8 +25,8 @@ namespace parallel::nccl {
   }
 }
 
-/// NCCL's reduction with the same result; empty where there is none: `tree_sum` has an order of its
-/// own and `wide_sum` another type, and NCCL's max and min of floats lose a NaN of one rank.
+/// NCCL's reduction with the same result; empty if there is none: `tree_sum` has its
+/// own order and `wide_sum` another type, and NCCL's max and min of floats lose a NaN of one rank.
 [[nodiscard]] constexpr std::optional<ncclRedOp_t> reduction_of(dtype type, reduction op) {
   bool const integers =
       type == dtype::u8 || type == dtype::i32 || type == dtype::i64 || type == dtype::u64;

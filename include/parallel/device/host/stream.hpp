@@ -61,7 +61,7 @@ struct stream_options {
 class stream {
  public:
   using event_type = event;
-  /// The worker waits in a task of its own.
+  /// The worker waits in a separate task.
   static constexpr bool waits_for_any_event = true;
 
   explicit stream(stream_options options = {})

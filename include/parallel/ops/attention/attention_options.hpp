@@ -49,7 +49,7 @@ struct attention_options {
   // [batch * sequence_length] if `positions` is set, else [batch * queries]: the position at which
   // a token's document begins, at most the token's own position and not less than that of the token
   // before; empty: each sequence is one document. Not copied: it must live until the operation has
-  // run. If the documents are counted, kernels may treat each as a sequence of its own.
+  // run. If the documents are counted, kernels may treat each as its own sequence.
   packed_documents document_begins = {};
   attention_positions positions = {};
 };

@@ -315,7 +315,7 @@ class marked_passes final : public meta::access_observer {
     if (std::ranges::find(u.parts, part_) == u.parts.end())
       fail(use_name(u), " is used by ", part_name(), ", but visit_units says by ",
            names_of_parts(u),
-           "; give the unit the part that computes with it, or the parameter a unit of its own");
+           "; give the unit the part that computes with it, or the parameter its own unit");
   }
 
   void require_gradient(use const& u, bool added, variation<element> const& in) {

@@ -1,5 +1,5 @@
-// sample_check: finds samples that are drawn twice, as where every rank shuffles by a seed of its
-// own, from the numbers that a loader states.
+// sample_check: finds samples that are drawn twice, as where every rank shuffles by its
+// own seed, from the numbers that a loader states.
 #pragma once
 
 #include <algorithm>

@@ -123,7 +123,7 @@ class placed_units {
           require(parameter->data == unit_entry.memory.segments()[s].values.data() + offset,
                   "unit \"", unit_entry.memory.layout().name(), "\": parameter \"", parameter->name,
                   "\" is not where this stepper has put it: it was moved, or another one, "
-                  "or train::weights, was made of the same model; give each a model of its own");
+                  "or train::weights, was made of the same model; give each its own model");
     }
   }
   /// Throws unless some parameter of the model is trained, on any rank.

@@ -83,7 +83,7 @@ struct stage_edges {
 };
 
 /// Memory that all passes of a rank share. `second` is a second scratch arena, for backward passes
-/// whose weight gradients run on a stream of their own; null: there are no such passes.
+/// whose weight gradients run on a separate stream; null: there are no such passes.
 template <class Model>
 class pass_memory {
  public:

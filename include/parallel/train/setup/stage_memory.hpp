@@ -22,7 +22,7 @@ namespace parallel::train {
 /// Bytes of scratch that operations need on a GPU, where each stream has its own.
 struct operation_scratch {
   std::size_t compute = 0;
-  std::size_t weights = 0;  // for weight gradients that run on a stream of their own
+  std::size_t weights = 0;  // for weight gradients that run on a separate stream
 
   [[nodiscard]] std::size_t total() const { return compute + weights; }
   /// Makes this large enough for `other` too.
@@ -36,7 +36,7 @@ struct operation_scratch {
 struct stage_bytes {
   std::size_t slot = 0;            // what its forward pass keeps
   std::size_t scratch = 0;         // temporaries of its passes
-  std::size_t second_scratch = 0;  // for weight gradients that run on a stream of their own
+  std::size_t second_scratch = 0;  // for weight gradients that run on a separate stream
   operation_scratch operations = {};
 };
 

@@ -60,7 +60,7 @@ void read_attempts(config_reader& data, stream_config& out) {
              "must be from 1 to 86400 seconds, found ", out.download_timeout);
 }
 
-/// Reads or reports the keys of downloads that a stream has of its own.
+/// Reads or reports the keys of downloads that a stream itself has.
 void read_download_keys(config_reader& data, bool is_downloaded, stream_config& out) {
   auto given = out;
   read_attempts(data, given);

@@ -50,7 +50,7 @@ TEST_CASE("adapters of an MPT: PEFT and the model name a layer alike") {
   CHECK(mpt::target_to_peft(model, "Wqkv") == "Wqkv");
 }
 
-TEST_CASE("adapters: projections that a family stores apart become layers of their own") {
+TEST_CASE("adapters: projections that a family stores apart become separate layers") {
   auto model = model_of("qwen2", mpt::ffn_kind::mptglu, true);
   mpt::separate_projections(model);
   CHECK_FALSE(model.attn.fused_qkv);

@@ -5,10 +5,10 @@
 // If a plan cannot be run the first time, or there is no memory for its scratch, cuDNN's next
 // proposal replaces it. With `tune` the first three plans that can be built are compiled and timed,
 // those that fit the available scratch; the fastest is kept. Its number in cuDNN's list is what the
-// table stores: equal tables give equal plans. Packed documents are a mask, or sequences of their
-// own if a user has put a plan for at least that number of documents into the table: tuning never
-// does. Scratch: as in scratch.hpp, which includes the S x S numbers of deterministic gradients,
-// and what else the plan or documents as sequences request.
+// table stores: equal tables give equal plans. Packed documents are a mask, or separate
+// sequences if a user has put a plan for at least that number of documents into the table: tuning
+// never does. Scratch: as in scratch.hpp, which includes the S x S numbers of deterministic
+// gradients, and what else the plan or documents as sequences request.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
 // The bodies of the kernels of layer_norm and rms_norm on the host, against the reference loops.
-// (The gradient of the weight has a test of its own: norm_weight_gradient_test.)
+// (The gradient of the weight has its own test: norm_weight_gradient_test.)
 #include <doctest/doctest.h>
 
 #include <algorithm>
