@@ -32,7 +32,7 @@ struct arguments {
 struct conversion {
   std::filesystem::path to;
   std::string form;         // "checkpoint", "Hugging Face folder", "adapter", "GGUF file"
-  std::string description;  // in parentheses behind the names
+  std::string description;  // in parentheses after the names
   std::vector<std::string> notes = {};
 };
 

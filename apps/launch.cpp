@@ -429,7 +429,7 @@ int main(int argc, char** argv) {
                  "machines with which it goes on where others are gone; else all must be there")
       ->check(apps::whole_number(1, 65536));
   app.add_option("--multiple", options.node_multiple,
-                 "and a multiple of so many: those that tensor, context and pipeline ranks need")
+                 "and a multiple of this many: those that tensor, context and pipeline ranks need")
       ->check(apps::whole_number(1, 65536))
       ->capture_default_str();
   app.add_option("--gone", options.absence_limit,

@@ -393,7 +393,7 @@ int main(int argc, char** argv) {
   app.add_option("--part", args.part, "all documents, those held out, or the rest")
       ->capture_default_str()
       ->check(CLI::IsMember({"all", "held_out", "rest"}));
-  app.add_option("--hold_out", args.hold_out, "every so many documents one is held out")
+  app.add_option("--hold_out", args.hold_out, "one of this many documents is held out")
       ->capture_default_str()
       ->check(apps::whole_number(2, 1000000));
   app.add_option("--num_workers", args.workers, "threads that tokenise; the output is the same")
@@ -417,7 +417,7 @@ int main(int argc, char** argv) {
           ->needs(prompt);
   prompt->needs(response);
   app.add_option("--max_seq_len", args.max_seq_len,
-                 "rows whose prompt alone has so many tokens are left out")
+                 "rows whose prompt alone has this many tokens are left out")
       ->capture_default_str()
       ->check(apps::whole_number(1, std::numeric_limits<std::uint32_t>::max()))
       ->needs(finetuning);

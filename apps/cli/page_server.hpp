@@ -18,8 +18,9 @@ class page_server {
   /// The address that shows the page, with the token that this server has chosen.
   [[nodiscard]] std::string address() const;
 
-  /// Answers requests, one after another, without end. `make_page` returns the page anew, or throws
-  /// a parallel::error, which the browser is told. A browser asks again after `refresh_seconds`.
+  /// Answers requests, one after another, without end. `make_page` returns the current page, or
+  /// throws a parallel::error, which the browser shows. A browser asks again after
+  /// `refresh_seconds`.
   [[noreturn]] void answer(std::function<std::string()> const& make_page, int refresh_seconds);
 
  private:

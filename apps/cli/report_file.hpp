@@ -18,7 +18,7 @@
 
 namespace apps {
 
-/// The text of a document. Text in it that is no UTF-8 is replaced.
+/// The text of a document. Text in it that is not UTF-8 is replaced.
 [[nodiscard]] inline std::string text_of_document(nlohmann::ordered_json const& document) {
   return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

@@ -72,8 +72,8 @@ template <class Get>
   return node == nullptr ? std::string() : node->text;
 }
 
-/// Whether a configuration's name is of the hub. The hub has mosaicml's repositories no more, so
-/// their names count only where the cache has a copy; the readers say what else to do.
+/// Whether a configuration's name is of the hub. The hub no longer has mosaicml's repositories, so
+/// their names count only if the cache has a copy; the readers say what else to do.
 [[nodiscard]] bool is_offered(mpt::hub::repository const& named) {
   if (!mpt::hub::means_repository(named.name)) return false;
   return !named.name.starts_with("mosaicml/") ||

@@ -134,7 +134,7 @@ void node_meeting::report(std::string const& accepted_name) {
 node_assignment node_meeting::meet(int generation) {
   nonce_ = random_name();
   bool const is_first = name_.empty();
-  if (is_first)  // an error of the folder is reported at once at the first meeting
+  if (is_first)  // an error of the folder is reported immediately at the first meeting
     put(file_of(self_.node), report_text({}));
   else
     report({});

@@ -6,7 +6,7 @@
 // the variance of a sum. Rounding the other factor of each term (a value, a query or a gradient of
 // a result) adds as much, on the host as well. Therefore the root mean square distance of a
 // training's gradients from fp64 grows by less than √2; the tests allow 2, which a wrong result
-// exceeds by far. In a ring the result of a part is rounded once more, and so are its gradients
+// exceeds by far. In a ring the result of a part is rounded again, and so are its gradients
 // before they are added: the distance grows by less than 2, and the tests allow 2√2.
 #include <doctest/doctest.h>
 

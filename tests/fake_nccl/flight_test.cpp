@@ -181,7 +181,7 @@ TEST_CASE("flight report over NCCL: it names the absent rank, and aborted calls 
   CHECK(contains(text, "late: rank 1 was in no call"));
 }
 
-TEST_CASE("flight recorder over NCCL: a call behind unfinished work of its stream is waiting") {
+TEST_CASE("flight recorder over NCCL: a call after unfinished work of its stream is waiting") {
   static_cast<void>(logs_of(2, [](rank& self) {
     rank_gpu n{self.device};
     parallel::host::stream host_stream;

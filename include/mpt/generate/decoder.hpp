@@ -197,7 +197,7 @@ class decoder : public text_model {
   decoder_passes passes_;
 };
 
-/// The bytes of its arena that a decoder needs: its own memory and, behind it, that of the largest
+/// The bytes of its arena that a decoder needs: its own memory and, after it, that of the largest
 /// pass, which takes `pass_bytes(microbatch)`.
 template <class T, class Comm, class PassBytes>
 [[nodiscard]] std::size_t decoder_bytes(model<T, Comm> const& net, decoder_room room,

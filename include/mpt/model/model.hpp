@@ -24,8 +24,8 @@ namespace mpt {
 
 using parallel::kv_cache;
 
-/// The state of one pass. The caches are copies of views: a pass writes rows behind those in use
-/// and does not change their number.
+/// The state of one pass. The caches are copies of views: a pass writes rows after those in use and
+/// does not change their number.
 template <class T>
 struct continuation : continued_texts {
   std::vector<std::vector<kv_cache<T>>> caches;  ///< by block and sequence; empty: no local keys

@@ -86,7 +86,7 @@ struct run_record {
 /// What is damaged is left out and named in `problems`. Throws if there is no run.
 [[nodiscard]] run_record read_run(std::filesystem::path const& path);
 
-/// Names of runs that are alike get their folders behind them.
+/// Equal names of runs get their folders appended.
 void distinguish_names(std::vector<run_record>& runs);
 
 }  // namespace mpt::report

@@ -31,7 +31,7 @@ struct checked_checkpoint {
 
 /// Collective over `world`: opens the checkpoint `folder`, which is the same on every rank, and
 /// reads it, each rank its part. Throws on every rank where the system does not allow one of them
-/// to read (storage_error, access_error): that is no damage. Cost: all together read every byte
+/// to read (storage_error, access_error), which is not damage. Cost: all together read every byte
 /// once; rank 0 alone reads the manifest and sends its text to the others.
 template <class Comm, class Exchange>
 [[nodiscard]] checked_checkpoint check_together(Comm& world, Exchange& exchanges,

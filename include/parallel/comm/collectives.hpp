@@ -3,7 +3,7 @@
 // A communicator derives from `collectives<itself, its stream type>` and provides rank(), size()
 // and `submit(stream, operation)`; the functions here check the arguments on this rank, with the
 // call site in the message, and build the operation. Everything is enqueued on the given stream and
-// returns at once; the spans must stay valid until the request is done (request::keep).
+// returns immediately; the spans must stay valid until the request is done (request::keep).
 //
 // All ranks must make the same calls in the same order, whatever streams they use for them.
 // A rank's communicators are used by one thread at a time. While a rank's thread waits for a

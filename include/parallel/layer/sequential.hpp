@@ -143,7 +143,7 @@ struct residual {
                                              saved& state) const {
     auto y = forward_onto(inner, c, x, state, x);
     static_assert(reduced_value<decltype(y)>,
-                  "the branch ends in a partial sum; put tensor::reduce behind it");
+                  "the branch ends in a partial sum; put tensor::reduce after it");
     static_assert(!sliced_value<decltype(y)>,
                   "the branch ends in some of the columns; end it with tensor::row_linear");
     static_assert(!std::is_same_v<decltype(y), matrix_view<element const>>,

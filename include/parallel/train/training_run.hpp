@@ -30,7 +30,7 @@ struct run_options {
   index batches = 0;       // that are trained in all, those before a resume included
   std::uint64_t seed = 0;  // of initial values, dropout and stochastic rounding
   learning_rate_schedule learning_rate = {.shape = decay::constant};  // in finished batches
-  /// This rank's part of the batch after so many.
+  /// This rank's part of the batch that follows `batch` finished ones.
   std::function<rank_batch<microbatch>(index batch)> data = {};
   bool compares_samples = false;  // rank_batch::samples is given: none may be drawn twice
   std::function<rank_batch<microbatch>()> evaluation_data = {};

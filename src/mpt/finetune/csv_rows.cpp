@@ -53,7 +53,7 @@ bool csv_rows::read_record(std::vector<std::string>& fields) {
     auto const next = csv_place_after(place, static_cast<char>(c));
     parallel::require(place != csv_place::quote_in_quotes || next != csv_place::text, input_.name(),
                       ":", input_.line(),
-                      ": text behind a closing quote mark; a quote mark within quotes is doubled");
+                      ": text after a closing quote mark; a quote mark within quotes is doubled");
     if (place == csv_place::cell_begin && next == csv_place::quotes) {
       opening_line = input_.line();
     } else if (next == csv_place::cell_begin) {

@@ -203,7 +203,7 @@ TEST_CASE("shard cache: a limit that is too small is refused with one that would
                                   4 * bytes, " bytes")));
 }
 
-TEST_CASE("shard cache: other bytes than the index says are fetched once more, and then refused") {
+TEST_CASE("shard cache: other bytes than the index says are fetched again, and then refused") {
   fixture files;
   write_set(files.source.root, 8);
   auto const cache = files.open();

@@ -101,13 +101,13 @@ TEST_CASE("ends of a text: generation_config.json, else config.json, else the to
 TEST_CASE("ends of a text: ids outside the vocabulary end nothing, and a note says so") {
   auto const outside = ends_of("50256", "");
   CHECK(outside.tokens.empty());
-  CHECK(
-      test::contains(outside.note,
-                     "m: eos_token_id 50256 is none of the model's 300 tokens, so that it ends no "
-                     "text"));
+  CHECK(test::contains(
+      outside.note,
+      "m: eos_token_id 50256 is not one of the model's 300 tokens, so that it ends no "
+      "text"));
   auto const negative = ends_of("[0, -1]", "");
   CHECK(negative.tokens == ids{0});
-  CHECK(test::contains(negative.note, "eos_token_id -1 is none of the model's 300 tokens"));
+  CHECK(test::contains(negative.note, "eos_token_id -1 is not one of the model's 300 tokens"));
   auto const no_ends = ends_of("", "", R"({"eos_token": null})");
   CHECK(no_ends.tokens.empty());
   CHECK(test::contains(no_ends.note, "nothing ends a text before it is as long as allowed: "));

@@ -143,7 +143,7 @@ TEST_CASE("report page: of keys, those that differ are apart") {
 
 namespace report_html_test {
 
-TEST_CASE("report html: markup, control characters and bytes that are no UTF-8 are text") {
+TEST_CASE("report html: markup, control characters and bytes that are not UTF-8 are text") {
   CHECK(mpt::report::escape("<b a='1'>\"&amp;") == "&lt;b a=&#39;1&#39;&gt;&quot;&amp;amp;");
   CHECK(mpt::report::escape("a\x1b[31m\x07\nb\xff") ==
         "a\xEF\xBF\xBD[31m\xEF\xBF\xBD\nb\xEF\xBF\xBD");

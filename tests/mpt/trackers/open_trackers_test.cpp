@@ -244,7 +244,7 @@ TEST_CASE("trackers: a disk that is full from the beginning is told of, and the 
   CHECK(journals(folder / "trackers").empty());
 }
 
-TEST_CASE("track: a file that is no journal is refused and stays") {
+TEST_CASE("track: a file that is not a journal is refused and stays") {
   test::temporary_folder const folder;
   auto const problem_of = [&](std::string const& content) {
     test::write_all(folder / "j", content);

@@ -92,7 +92,7 @@ TEST_CASE("recorded: threads count the bytes that a ring sends, checked and eras
     }));
 }
 
-TEST_CASE("recorded: a failed call is listed as running, the calls behind it as waiting") {
+TEST_CASE("recorded: a failed call is listed as running, the calls after it as waiting") {
   auto const recorder = std::make_shared<flight_recorder>();
   CHECK_THROWS_AS(threads::run(2,
                                [&](threads::communicator& comm) {

@@ -367,7 +367,7 @@ std::string refusal(std::vector<given_tensor<float>> tensors, Slice&& slice) {
   return message;
 }
 
-TEST_CASE("Muon: a tensor that is no matrix is refused before its memory is allocated") {
+TEST_CASE("Muon: a tensor that is not a matrix is refused before its memory is allocated") {
   CHECK(refusal({{"norm", {8}, {}, {}}}, [](auto&) {})
             .find("muon: norm has 1 dimensions, but only matrices can be orthogonalised; put it "
                   "into a group of another optimizer, such as decoupled_adamw") !=

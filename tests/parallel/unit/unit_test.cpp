@@ -64,7 +64,7 @@ TEST_CASE("unit: a segment divides among any number of ranks into aligned shards
     CHECK(u.size() % (ranks * unit<float>::alignment) == 0);
     CHECK(u.size() >= 160);
     CHECK(u.size() < 160 + ranks * unit<float>::alignment);
-    CHECK(u.segments()[0].parameters[2].offset == 96);  // padding is behind, the layout stays
+    CHECK(u.segments()[0].parameters[2].offset == 96);  // padding comes after, the layout stays
   }
 }
 

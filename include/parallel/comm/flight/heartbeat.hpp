@@ -6,10 +6,10 @@
 // replace this: it must be longer than the longest step, and the rank that reaches it is often not
 // the rank that has stalled.
 //
-// On one machine the count is visible at once. Between machines it goes through the file system of
-// the folder: the page is flushed once a second and the file is opened anew for each check, which
-// is when NFS guarantees to show changes (close-to-open). A file system that shows them later than
-// the limit needs a longer limit.
+// On one machine the count is visible immediately. Between machines it goes through the file system
+// of the folder: the page is flushed once a second and the file is opened anew for each check,
+// which is when NFS guarantees to show changes (close-to-open). A file system that shows them later
+// than the limit needs a longer limit.
 #pragma once
 
 #include <chrono>

@@ -264,7 +264,7 @@ class mutual_connections {
       }
       if (visitors_.size() >= max_visitors + links_.size()) drop(visitors_.begin());
       visitors_.push_back({std::move(socket), address, {}, clock::now() + visit_time});
-      read_greeting(std::prev(visitors_.end()));  // a rank sends its greeting at once
+      read_greeting(std::prev(visitors_.end()));  // a rank sends its greeting immediately
     }
   }
 
@@ -306,7 +306,7 @@ class mutual_connections {
     return reading::finished;
   }
 
-  // Sends a few bytes on a new connection, whose buffer takes them at once.
+  // Sends a few bytes on a new connection, whose buffer takes them immediately.
   [[nodiscard]] static bool send_all(descriptor const& socket, std::string const& text) {
     return ::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(text.size());

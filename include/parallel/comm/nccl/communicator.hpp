@@ -126,8 +126,8 @@ class communicator : public collectives<communicator, cuda::stream> {
 
   /// See parallel::connect_neighbours. Makes a communicator of two ranks for each direction between
   /// neighbours, in two rounds, or three where the number of ranks is odd. Each carries a first
-  /// message at once: NCCL connects the two ranks at their first message, and their hosts wait for
-  /// each other meanwhile, which would be a deadlock if both sent before they receive.
+  /// message immediately: NCCL connects the two ranks at their first message, and their hosts wait
+  /// for each other meanwhile, which would be a deadlock if both sent before they receive.
   void connect_neighbours() {
     int const n = size();
     if (n == 1 || !channels_.empty()) return;

@@ -574,7 +574,7 @@ TEST_CASE("model check: slices without gather and reduce are refused") {
   CHECK(test::contains(refusal<whole_branch>({}, {.tensor = 2}),
                        "block 0 (part 0): its result comes of this rank's slice of parameter "
                        "\"block.0.down\" and is not summed over the 2 tensor ranks; put "
-                       "tensor::reduce behind the layer"));
+                       "tensor::reduce after the layer"));
 }
 
 TEST_CASE(

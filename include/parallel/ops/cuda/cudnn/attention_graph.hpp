@@ -8,7 +8,7 @@
 // gradient is computed from a matrix of S x S bf16 numbers for each head, which the plan requests
 // as its workspace and which takes time.
 //
-// If the queries are a part of a sequence behind all keys, the future is not masked. ALiBi and
+// If the queries are a part of a sequence after all keys, the future is not masked. ALiBi and
 // windows then read the distance from a number, so that one plan serves every pair of parts. The
 // lse of a row that sees none of the keys is about -1e9, which acts as -infinity. The backward pass
 // reads the lse and out over all parts.

@@ -284,7 +284,7 @@ void enqueue(stream& s, ops::affine_arguments<T> const& a) {
 
 /// The library overwrites the memory of the bias' gradient, so the gradient is written to the end
 /// of the product's scratch and added from there. If the library has no algorithm, or one that is
-/// slower than reading dy once more, the gradient has its own pass.
+/// slower than reading dy again, the gradient has its own pass.
 template <class T>
 void enqueue(stream& s, ops::affine_backward_weight_arguments<T> const& a) {
   ops::matmul_options const product{.transpose_a = true, .accumulate = a.accumulate};

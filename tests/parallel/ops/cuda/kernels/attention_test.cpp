@@ -316,7 +316,7 @@ TEST_CASE("attention kernels: in double, heads that fit no tile of the device ar
   CHECK_NOTHROW(p.backward(s));
 }
 
-/// Compares attention by parts in `order` with the reference at once in double, for the same
+/// Compares attention by parts in `order` with the reference over all keys in double, for the same
 /// inputs.
 template <class T>
 void check_parts(extend_attention_test::sizes const& size,
