@@ -164,7 +164,7 @@ std::string first_failure(int ranks, Program const& program, fake_nccl::options 
   return failures.empty() ? thrown : failures.front();
 }
 
-TEST_CASE("fake NCCL: it finds ranks that disagree in count, root, operation or type") {
+TEST_CASE("fake NCCL: finds ranks that disagree in count, root, operation or type") {
   auto const differing = [](auto const& call) {
     return first_failure(2, [&](auto& comm) {
       rank_gpu gpu;
@@ -199,7 +199,7 @@ TEST_CASE("fake NCCL: it finds ranks that disagree in count, root, operation or 
                  "disagree: ncclAllReduce of 8 elements of type "));
 }
 
-TEST_CASE("fake NCCL: it finds messages whose sender and receiver disagree") {
+TEST_CASE("fake NCCL: finds messages whose sender and receiver disagree") {
   auto const mismatch_failure = [](std::size_t received_count, auto element) {
     return first_failure(2, [&](auto& comm) {
       rank_gpu gpu;
@@ -223,7 +223,7 @@ TEST_CASE("fake NCCL: it finds messages whose sender and receiver disagree") {
 }
 
 // The communicators refuse such calls before NCCL sees them, so the test submits raw operations.
-TEST_CASE("fake NCCL: it finds output that overlaps input without being in place") {
+TEST_CASE("fake NCCL: finds output that overlaps input without being in place") {
   using enum parallel::operation_kind;
   auto const failures = [](parallel::operation_kind kind, std::size_t in, std::size_t out) {
     auto const message = first_failure(2, [&](auto& comm) {
@@ -249,7 +249,7 @@ TEST_CASE("fake NCCL: it finds output that overlaps input without being in place
   }
 }
 
-TEST_CASE("fake NCCL: it finds the use of a communicator after its abort") {
+TEST_CASE("fake NCCL: finds the use of a communicator after its abort") {
   restart(1);
   rank_gpu gpu;
   auto const id = parallel::nccl::make_unique_id();
@@ -302,7 +302,7 @@ TEST_CASE(
   CHECK(first_failure(2, crossed, {.slots = 2}) == "nothing was thrown");
 }
 
-TEST_CASE("fake NCCL: it reports memory that was freed before its message was received") {
+TEST_CASE("fake NCCL: reports memory that was freed before its message was received") {
   std::atomic<bool> is_freed = false;
   CHECK(contains(first_failure(2,
                                [&](auto& comm) {

@@ -131,7 +131,7 @@ TEST_CASE("flight recorder over NCCL: messages name the peer's world rank") {
   CHECK(calls_of(logs[3]).back() == "done: recv of 8 f32 from rank 2, tag 0 over NCCL pipeline");
 }
 
-TEST_CASE("flight report over NCCL: it names the first divergence of the ranks' calls") {
+TEST_CASE("flight report over NCCL: names the first divergence of the ranks' calls") {
   auto const logs = logs_of(
       3,
       [](rank& self) {
@@ -154,7 +154,7 @@ TEST_CASE("flight report over NCCL: it names the first divergence of the ranks' 
   CHECK(contains(divergence, "rank 1"));
 }
 
-TEST_CASE("flight report over NCCL: it names the absent rank, and aborted calls are not done") {
+TEST_CASE("flight report over NCCL: names the absent rank, and aborted calls are not done") {
   auto const logs = logs_of(
       2,
       [](rank& self) {

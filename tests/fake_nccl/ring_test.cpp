@@ -100,7 +100,7 @@ TEST_CASE("NCCL: middle stages are in no group of tied units") {
   CHECK(communicators[2] == 9);
 }
 
-TEST_CASE("fake NCCL faults: the tests of layouts notice them") {
+TEST_CASE("fake NCCL faults: the tests of layouts notice every fault") {
   test::ring_references references;
   auto const layout = pipelines(false).front();
   for (auto const fault : {fake_nccl::fault::wrong_count, fake_nccl::fault::crossed_streams})

@@ -127,7 +127,7 @@ TEST_CASE("shard cache: a shard is downloaded when it is held, once") {
   CHECK(files.source.count("index.json") == 1);
 }
 
-TEST_CASE("shard cache: what is expected is downloaded ahead") {
+TEST_CASE("shard cache: expected shards are downloaded ahead") {
   fixture files;
   write_set(files.source.root, 8);
   auto const cache = files.open();
@@ -162,7 +162,7 @@ TEST_CASE(
   CHECK(files.has(4));
 }
 
-TEST_CASE("shard cache: what is needed at once takes the place of what is expected last") {
+TEST_CASE("shard cache: a shard that is needed now replaces the one that is expected last") {
   fixture files;
   write_set(files.source.root, 20);
   auto const cache = files.open(2 * files.shard_bytes());

@@ -126,7 +126,7 @@ TEST_CASE("gguf file: header, fields, tensors and their elements are where the f
   CHECK(hf::is_gguf_file(folder / "m.gguf"));
 }
 
-TEST_CASE("gguf file: what is left unfinished leaves nothing behind") {
+TEST_CASE("gguf file: an unfinished file leaves nothing behind") {
   test::temporary_folder const folder;
   {
     hf::gguf_writer writer(folder / "m.gguf", {}, declarations());

@@ -54,7 +54,7 @@ TEST_CASE("hub listing: paths that leave the folder, doubles and files below fil
   CHECK(names(with_paths({"a.b", "a/b", "a-b"})).size() == 3);
 }
 
-TEST_CASE("hub listing: what is written in the cache reads as the same") {
+TEST_CASE("hub listing: a listing that was written into the cache is read back unchanged") {
   data_test::scratch_folder const folder;
   auto files = with_paths({"a/x", "b"});
   files[1].sha256 = std::string(64, 'c');

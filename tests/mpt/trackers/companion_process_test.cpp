@@ -54,7 +54,7 @@ TEST_CASE("companion process: one that dies or does not read is noticed, and end
   CHECK(idle.end() == "was killed by signal 9 (Killed)");
 }
 
-TEST_CASE("companion process: it has no files of this process, and its own group") {
+TEST_CASE("companion process: has no files of this process, and its own group") {
   test::temporary_folder const folder;
   int const leaked = ::dup(STDOUT_FILENO);  // inherited by programs, unless it is closed
   companion_process process(

@@ -203,7 +203,7 @@ std::vector<std::pair<std::string, int>> steps_of(client_folder const& client) {
   return found;
 }
 
-TEST_CASE("companion: what trackio has lost is sent again, and nothing is there twice") {
+TEST_CASE("companion: records that trackio has lost are sent again, and none appears twice") {
   client_folder const client;
   if (!client.has_python) return;
   companion_sender sender(client.words(), client.folder / "log");

@@ -94,7 +94,7 @@ TEST_CASE("dropout: the mask changes with seed, step and operation") {
   CHECK(mask(0.5F, 4, 16, position, 1, pass::training, 78) != base);
 }
 
-TEST_CASE("dropout: it does nothing in inference and with probability 0") {
+TEST_CASE("dropout: does nothing in inference and with probability 0") {
   CHECK(mask(0.5F, 3, 4, {}, 1, pass::inference) == std::vector<float>(12, 1.0F));
   CHECK(mask(0.0F, 3, 4, {}) == std::vector<float>(12, 1.0F));
 }
