@@ -89,7 +89,7 @@ std::string linked(fs::path const& root, char const* link) {
   return fs::read_symlink(root / link, none).native();
 }
 
-/// What a user asks about one of several checkpoints.
+/// A user's question about one of several checkpoints.
 json describe(checkpoint::checkpoint_entry const& entry) {
   auto const name = entry.folder.filename().native();
   json out{{"name", name}, {"folder", entry.folder.native()}, {"age_seconds", age(entry.folder)}};

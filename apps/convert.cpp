@@ -28,7 +28,7 @@ struct arguments {
   apps::results_file json;
 };
 
-/// What a conversion has written, and what the user should know of it.
+/// The files that a conversion has written, and notes about them for the user.
 struct conversion {
   std::filesystem::path to;
   std::string form;         // "checkpoint", "Hugging Face folder", "adapter", "GGUF file"

@@ -15,7 +15,7 @@
 
 namespace {
 
-/// What the recorders tell together, as JSON.
+/// The findings from all recorders, as JSON.
 nlohmann::ordered_json to_json(std::vector<parallel::flight_log> const& logs) {
   auto const found = parallel::findings(logs);
   auto ranks = nlohmann::ordered_json::array();

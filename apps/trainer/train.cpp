@@ -138,7 +138,7 @@ std::vector<parallel::train::step_plan> plans_of_step(mpt::train_config const& c
              : mpt::step_plans_of<parallel::bf16>(config, plan, one_queue);
 }
 
-/// What becomes of a plan with additional settings, of which `changed` makes a configuration.
+/// The plan with additional settings, of which `changed` makes a configuration.
 nlohmann::ordered_json try_settings(
     mpt::settings const& settings, int ranks, std::size_t available,
     std::function<mpt::train_config(mpt::settings const&)> const& changed) {
@@ -431,8 +431,8 @@ void print_keys(std::filesystem::path const& file, std::vector<std::string> cons
   }
 }
 
-/// What opens the trackers of a run. On the primary process it has been checked that they can
-/// begin.
+/// The function that opens the trackers of a run. On the primary process it has been checked that
+/// they can begin.
 mpt::tracker_opener trackers_of(mpt::train_config const& config, bool is_primary) {
   auto loggers = config.output.loggers;
   if (!loggers.has_trackers()) return {};

@@ -9,8 +9,8 @@ namespace apps {
 /// Empty in a build without the library, with which no http_client can be made.
 [[nodiscard]] mpt::net::http_transport http_transport();
 
-/// What downloads need. Waits between attempts are reported on standard error. Throws in a build
-/// without the library.
+/// The parameters of downloads. Waits between attempts are reported on standard error. Throws in a
+/// build without the library.
 [[nodiscard]] mpt::net::network network();
 
 /// The same with the caller's attempts and waits; waits are reported if `says_waits`.

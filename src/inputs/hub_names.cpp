@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using mpt::config_node;
 
-/// What get() finds by a name of the hub. Its error says that there is no such folder either.
+/// The result of get() for a name of the hub. Its error says that there is no such folder either.
 template <class Get>
 [[nodiscard]] auto with_name_in_errors(std::string const& name, Get const& get) {
   try {

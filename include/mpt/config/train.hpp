@@ -190,7 +190,7 @@ struct evaluation_config {
   friend bool operator==(evaluation_config const&, evaluation_config const&) = default;
 };
 
-/// What a run prints and records.
+/// The output and the records of a run.
 struct output_config {
   bool progress_bar = false;
   bool log_to_console = true;

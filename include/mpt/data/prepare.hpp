@@ -50,7 +50,7 @@ struct prepare_progress {
 /// training data, one of every k documents (held_out) or the others (rest).
 enum class document_part { all, held_out, rest };
 
-/// What is known of input files that are not here before their turn comes.
+/// The known properties of input files that are downloaded when their turn comes.
 struct deferred_files {
   std::vector<std::string> identities{};  ///< of each input, by name and content, for the record
   std::vector<std::uint64_t> bytes{};     ///< size of each input

@@ -1,5 +1,6 @@
-// What attention knows of positions: ALiBi slopes (Press, Smith, Lewis, 2022, section 3), as MPT
-// computes them, and frequencies of rotary positions: frequency[i] = theta^(-2i/D), scaled as the configuration says.
+// The position information of attention: ALiBi slopes (Press, Smith, Lewis, 2022, section 3), as
+// MPT computes them, and frequencies of rotary positions: frequency[i] = theta^(-2i/D), scaled as
+// the configuration says.
 //
 // Linear scaling divides all frequencies by the factor. Llama 3.1's scaling divides only those of
 // long wavelengths, which turn less than once in the sequence length of training, with a smooth

@@ -83,7 +83,7 @@ struct run_record {
 };
 
 /// Reads the run in `path`: a run's save_folder, the folder that holds it, or its metrics file.
-/// What is damaged is left out and named in `problems`. Throws if there is no run.
+/// Damaged records are left out and named in `problems`. Throws if there is no run.
 [[nodiscard]] run_record read_run(std::filesystem::path const& path);
 
 /// Equal names of runs get their folders appended.

@@ -26,7 +26,7 @@ enum class prefix_scheme : std::uint8_t {
   always,  ///< also after every added token
 };
 
-/// What tokenizer.json's pre_tokenizer Metaspace does, after it has spelt spaces as "▁".
+/// The splitting by tokenizer.json's pre_tokenizer Metaspace, after it has spelt spaces as "▁".
 struct options {
   prefix_scheme prefix = prefix_scheme::always;
   bool split = true;  ///< every "▁" begins a word

@@ -99,7 +99,7 @@ class trainer {
 
   using step_result = train::step_result<double>;
 
-  /// What follows are the calls of train::train_batches, for run() alone.
+  /// The following functions are called by train::train_batches, for run() alone.
   step_result train_batch(index) {
     auto& pace = reports_.pace();
     auto const result = reports_.time_batch([&] {

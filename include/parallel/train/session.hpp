@@ -90,7 +90,7 @@ class session {
     reserved_bytes_ = bytes;
   }
 
-  /// What the stepper does, with the streams and the memory of the session.
+  /// The stepper's functions, called with the streams and the memory of the session.
   void initialise(std::uint64_t seed) { stepper_.initialise(seed); }
   void clear_states() { stepper_.clear_states(compute_); }
   void gather_values() { stepper_.gather_values(compute_); }

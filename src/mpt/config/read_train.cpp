@@ -232,7 +232,7 @@ callbacks:
 loggers: {tensorboard: {}, csv: {}, wandb: {}, mlflow: {}}
 )";
 
-/// What replaces the sets of text there in a run that finetunes.
+/// The loaders that replace the sets of text in a run that finetunes.
 std::array<std::string, 2> finetuning_sets() {
   std::string const loader = "_loader={name: finetuning, dataset: {local: null, hf_name: rows}}";
   return {"train" + loader, "eval" + loader};

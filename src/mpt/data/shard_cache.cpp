@@ -37,7 +37,7 @@ constexpr auto full_interval = 100ms;  // while there is no room, each look list
 
 [[nodiscard]] fs::path locks_of(remote_set const& set) { return work_folder(set) / locks_name; }
 
-/// What to do where files on the server are not those of the index, which is kept, as a clause.
+/// A clause of advice for files on the server that are not those of the index, which is kept.
 [[nodiscard]] std::string advice_on_changes(remote_set const& set) {
   return "; if the set was written anew on the server, remove " + set.folder.native() +
          ", which keeps the old index.json";

@@ -164,7 +164,7 @@ class fetch {
     if (events_.note) events_.note(sentence);
   }
 
-  /// What the cache has, after the hub could not be asked.
+  /// The files in the cache, after the hub could not be asked.
   [[nodiscard]] snapshot without_hub(std::string const& reason) {
     auto found = cached(reason);
     note(fmt::format("{}; taking {} from the cache, as of commit {}", reason, described(wanted_),

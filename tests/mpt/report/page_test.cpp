@@ -124,7 +124,7 @@ TEST_CASE("report page: memory of the ranks over time, of many ranks the most an
         std::string::npos);
 }
 
-TEST_CASE("report page: of keys, those that differ are apart") {
+TEST_CASE("report page: keys that differ between runs have a separate table") {
   auto a = long_run("a", 3), b = long_run("b", 3);
   a.start = {{"configuration", {{"seed", "17"}, {"optimizer.lr", "1.0e-3"}}}};
   b.start = {
