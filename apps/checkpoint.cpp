@@ -276,7 +276,7 @@ int main(int argc, char** argv) {
   for (auto* const shown : {lists, verifies, diffs, reshards})
     shown->add_flag("--json", as_json, "print JSON instead");
   reshards->add_option("to", other, "folder of checkpoints to write it into")->required();
-  reshards->add_option("--ranks", count, "whose files it shall have")
+  reshards->add_option("--ranks", count, "the number of ranks that its files are divided for")
       ->required()
       ->check(apps::whole_number(1, 100'000));
   return apps::run(

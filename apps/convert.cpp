@@ -162,7 +162,8 @@ int main(int argc, char** argv) {
                  "tokenizer folder to go with it; default: what the source names");
   app.add_option("--dtype", args.options.dtype, "float32, bfloat16 or float16; default: as trained")
       ->transform(apps::number_type({"float32", "bfloat16", "float16"}));
-  app.add_option("--max_shard_bytes", args.options.max_shard_bytes, "of one .safetensors file")
+  app.add_option("--max_shard_bytes", args.options.max_shard_bytes,
+                 "the most bytes of one .safetensors file")
       ->capture_default_str()
       ->check(apps::whole_number(1));
   app.add_flag("--gguf", args.gguf,

@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   app.add_option("folder", folder, "the run's save_folder, with flight-rank<N>.ring of every rank")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app.add_option("--calls", calls, "of each rank that are listed, the last ones")
+  app.add_option("--calls", calls, "how many of each rank's last calls are listed")
       ->capture_default_str()
       ->check(apps::whole_number(0, 1'000'000));
   apps::results_file json;

@@ -405,9 +405,10 @@ int main(int argc, char** argv) {
   auto* const finetuning = app.add_flag("--finetuning", args.finetuning,
                                         "write rows of prompts and responses, or chats, from "
                                         ".jsonl, .json, .csv (.gz and .zst too) or .parquet files");
-  auto* const preprocessor = app.add_option("--preprocessor", args.preprocessor,
-                                            "the public set the rows are of, e.g. tatsu-lab/alpaca")
-                                 ->needs(finetuning);
+  auto* const preprocessor =
+      app.add_option("--preprocessor", args.preprocessor,
+                     "the public set that the rows come from, e.g. tatsu-lab/alpaca")
+          ->needs(finetuning);
   auto* const prompt =
       app.add_option("--prompt_column", args.prompt_column, "the column that is the prompt")
           ->needs(finetuning)
