@@ -1,4 +1,4 @@
-// page_server: shows a page to browsers of this machine, to those alone that name its token.
+// page_server: serves a page to the browsers of this machine that present its token.
 #pragma once
 
 #include <cstdint>

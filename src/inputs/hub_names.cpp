@@ -115,7 +115,7 @@ void replace_evaluated_names(config_node& root, config_node& model) {
     tokenizer->text = local_tokenizer(tokenizer->text);
 }
 
-/// Gets the files of one loader's split and names their folder in its place.
+/// Downloads the files of one loader's split and names their folder in its place.
 void fetch_set(mpt::finetuning_config& set) {
   if (!is_offered({mpt::hub::repository_kind::dataset, set.name})) return;
   hub_dataset found = with_name_in_errors(set.name, [&] { return hub_dataset(set.name); });

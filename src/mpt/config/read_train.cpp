@@ -210,7 +210,7 @@ void check_schedule_of_run(config_reader const& reader, train_config& config) {
       config.output.report.notes.push_back(std::move(note));
 }
 
-/// A run in which each section is there whose keys are only asked for then.
+/// A run with every section whose keys are only read if the section is there.
 constexpr std::string_view run_with_all_sections = R"(
 max_seq_len: 128
 model: {name: mpt_causal_lm, d_model: 64, n_heads: 4, n_layers: 2, max_seq_len: 128, vocab_size: 512}

@@ -108,7 +108,7 @@ void publish(fs::path const& file, std::string const& text) {
                      wanted.revision == "main" ? "" : "@" + wanted.revision);
 }
 
-/// Throws where a revision's commit or files at the hub were not to be had; says why.
+/// Throws if the commit or the files of a revision could not be fetched from the hub; says why.
 [[noreturn]] void refuse(net::http_response const& response, wanted_repository const& wanted,
                          settings const& hub) {
   auto const code = response.header("x-error-code").value_or("");
