@@ -55,7 +55,7 @@ TEST_CASE("interpolation: an unresolvable reference is an error with its locatio
       {"a: {x: '${a}'}\n", "f.yaml:1:8: ${a} refers to itself: a -> a"},
       {"a: ${a}\n", "f.yaml:1:4: ${a} refers to itself: a -> a"},
       {"v:\na: ./${v}/c\n",
-       "f.yaml:2:4: './${v}/c': ${v} is nothing (f.yaml:2:1); only a scalar can stand inside text"},
+       "f.yaml:2:4: './${v}/c': ${v} is nothing (f.yaml:2:1); only a scalar can be inside text"},
       {"a: x${b\n", "f.yaml:1:4: 'x${b': '${' without '}'"},
       {"a: ${.b}\nb: 1\n",
        "f.yaml:1:4: '${.b}' is not supported; write the absolute name of a key, as "

@@ -21,7 +21,7 @@ TEST_CASE("parse_number: reads the forms in LLM Foundry's files") {
   CHECK(mpt::parse_number("4_000_000") == 4e6);
 }
 
-TEST_CASE("parse_number: rejects text that is no finite number") {
+TEST_CASE("parse_number: rejects text that is not a finite number") {
   for (std::string_view const text :
        {"",   "+",  "-",   "+-1", "++1", "1e999", "inf",    "-inf", "nan", ".nan", "0o30",
         "1 ", " 1", "1,5", "_1",  "08",  "1._0",  "2e9tok", "abc",  "e5",  "-e5",  "0X1F"})

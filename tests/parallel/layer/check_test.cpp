@@ -177,23 +177,23 @@ bool error_contains(fault wrong, std::string const& words) {
   return text.find(words) != std::string::npos;
 }
 
-TEST_CASE("check_layer: it accepts a correct layer and reports the number of compared elements") {
+TEST_CASE("check_layer: accepts a correct layer and reports the number of compared elements") {
   auto const result = parallel::check_layer(toy(3, fault::none), 2, 3, {.sequence = 2});
   CHECK(result.compared == 2 * 3 + 3);
   CHECK(result.difference < 1e-10);
 }
 
-TEST_CASE("check_layer: it finds a gradient that is wrong by a millionth and names its element") {
+TEST_CASE("check_layer: finds a gradient that is wrong by a millionth and names its element") {
   CHECK(error_contains(fault::input_gradient, "check_layer: backward_input gives the gradient "));
   CHECK(error_contains(fault::input_gradient, " of the input, but differences of forward give "));
 }
 
-TEST_CASE("check_layer: it finds a wrong gradient of a parameter, and one that is not added") {
+TEST_CASE("check_layer: finds a wrong gradient of a parameter, and one that is not added") {
   for (fault const wrong : {fault::weight_gradient, fault::weight_gradient_replaced})
     CHECK(error_contains(wrong, " for element 0 of parameter toy.weight, but "));
 }
 
-TEST_CASE("check_layer: it finds a wrong declaration of replaces_gradient") {
+TEST_CASE("check_layer: finds a wrong declaration of replaces_gradient") {
   CHECK(
       error_text(fault::adds_but_says_it_replaces) ==
       "check_layer: parameter toy.weight declares replaces_gradient, but backward_weight does not "
@@ -203,13 +203,13 @@ TEST_CASE("check_layer: it finds a wrong declaration of replaces_gradient") {
         "does not add to its gradient where context::overwrite_gradients is set");
 }
 
-TEST_CASE("check_layer: it finds passes that overwrite their inputs") {
+TEST_CASE("check_layer: finds passes that overwrite their inputs") {
   CHECK(error_contains(fault::input_overwritten, "has overwritten the input"));
   CHECK(error_contains(fault::gradient_overwritten, "has overwritten the gradient of the output"));
   CHECK(error_contains(fault::weight_overwritten, "has overwritten a parameter"));
 }
 
-TEST_CASE("check_layer: it finds elements that are never written, and wrong shapes") {
+TEST_CASE("check_layer: finds elements that are never written, and wrong shapes") {
   CHECK(error_contains(fault::reads_unwritten_memory, "nan"));
   CHECK(
       error_contains(fault::wrong_shape, "backward_input returned [2, 2] for an input of [2, 3]"));
@@ -228,7 +228,7 @@ TEST_CASE("check_layer: a task that captures local variables by reference is ref
 TEST_CASE("check_layer: results in memory that the layer has released are refused") {
   char const* const remedy =
       " is another when memory is overwritten as soon as it is released; a result, and what "
-      "`saved` refers to, must not lie in an arena::scope that is closed or in context::scratch";
+      "`saved` refers to, must not be in an arena::scope that is closed or in context::scratch";
   CHECK(error_text(fault::result_in_closed_scope) ==
         std::string("check_layer: the result of forward") + remedy);
   CHECK(error_text(fault::saved_in_scratch) ==

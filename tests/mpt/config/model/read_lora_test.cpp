@@ -128,7 +128,7 @@ TEST_CASE("adapter_config.json: settings that do not change a trained adapter ar
       {"init_lora_weights", "eva"},
       {"init_lora_weights", "orthogonal"},
       {"init_lora_weights", false},
-      {"fan_in_fan_out", true},  // PEFT sets it to false beside linear layers
+      {"fan_in_fan_out", true},  // PEFT sets it to false for linear layers
       {"loftq_config", {{"loftq_bits", 4}}},
       {"eva_config", {{"rho", 2.0}}},
       {"layers_pattern", "blocks"},

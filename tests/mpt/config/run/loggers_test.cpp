@@ -94,7 +94,7 @@ TEST_CASE("loggers: secrets and unusable addresses are refused, and secrets are 
     CHECK(test::contains(problem_of("loggers: {mlflow: {tracking_uri: '" + uri + "'}}"),
                          "mlflow server --backend-store-uri"));
   CHECK(test::contains(problem_of("loggers: {wandb: {init_kwargs: {project: p}}}"),
-                       "give it beside init_kwargs, as loggers.wandb.project"));
+                       "give it next to init_kwargs, as loggers.wandb.project"));
   CHECK(test::contains(problem_of("loggers: {wandb: {init_kwargs: {mode: of}}}"), "expected"));
   CHECK(test::contains(problem_of("loggers: {wandb: {log_artifacts: true}}"), "log_artifacts"));
   CHECK(test::contains(problem_of("loggers: {mlflow: {flush_interval: -1}}"), "from 0 to 3600"));

@@ -504,7 +504,7 @@ TEST_CASE("model check: two steppers of one model are refused, as is a parameter
     if (options.level != zero::level::parameters)
       CHECK(test::contains(
           refusal({}, options),
-          "unit \"tokens\": parameter \"tokens\" does not lie where this stepper has "
+          "unit \"tokens\": parameter \"tokens\" is not where this stepper has "
           "put it: it was moved, or another one, or train::weights, was made of the same model"));
   }
 }
@@ -574,7 +574,7 @@ TEST_CASE("model check: slices without gather and reduce are refused") {
   CHECK(test::contains(refusal<whole_branch>({}, {.tensor = 2}),
                        "block 0 (part 0): its result comes of this rank's slice of parameter "
                        "\"block.0.down\" and is not summed over the 2 tensor ranks; put "
-                       "tensor::reduce behind the layer"));
+                       "tensor::reduce after the layer"));
 }
 
 TEST_CASE(
