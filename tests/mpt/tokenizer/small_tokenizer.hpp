@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <parallel/support/files.hpp>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -3,7 +3,6 @@
 // sequence, with every option and shape; the host must agree with the reference.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>

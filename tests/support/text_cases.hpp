@@ -1,0 +1,50 @@
+// Cases of a test in a text file: what is given, of one line or more, then what is expected of it,
+// indented by two spaces. A line "[NAME]" begins a section; lines before the first are comments.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <support/checkout.hpp>
+
+namespace test {
+
+struct text_case {
+  std::string text;
+  std::string expected;
+
+  [[nodiscard]] std::vector<std::string> lines() const {
+    std::vector<std::string> found;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) found.push_back(line);
+    return found;
+  }
+};
+
+/// The cases of a section of a file below tests/.
+inline std::vector<text_case> text_cases(std::filesystem::path const& file,
+                                         std::string const& section) {
+  std::vector<text_case> found;
+  std::ifstream stream(checkout() / "tests" / file);
+  bool is_section = false;
+  std::string text;
+  for (std::string line; std::getline(stream, line);) {
+    if (line.starts_with('[')) is_section = line.starts_with('[' + section + ']');
+    if (!is_section || line.empty() || line.starts_with('[')) continue;
+    if (line.starts_with("  "))
+      found.push_back({std::exchange(text, ""), line.substr(2)});
+    else
+      text += (text.empty() ? "" : "\n") + line;
+  }
+  REQUIRE(text.empty());
+  REQUIRE(!found.empty());
+  return found;
+}
+
+}  // namespace test
