@@ -1,5 +1,6 @@
 // Cases of a test in a text file: what is given, of one line or more, then what is expected of it,
-// indented by two spaces. A line "[NAME]" begins a section; lines before the first are comments.
+// indented by two spaces. A line "[NAME]  path/of_test.cpp" begins the section that this test reads;
+// lines before the first are comments.
 #pragma once
 
 #include <filesystem>
@@ -35,8 +36,9 @@ inline std::vector<text_case> text_cases(std::filesystem::path const& file,
   bool is_section = false;
   std::string text;
   for (std::string line; std::getline(stream, line);) {
-    if (line.starts_with('[')) is_section = line.starts_with('[' + section + ']');
-    if (!is_section || line.empty() || line.starts_with('[')) continue;
+    bool const is_heading = line.starts_with('[') && line.ends_with("_test.cpp");
+    if (is_heading) is_section = line.starts_with('[' + section + ']');
+    if (!is_section || is_heading || line.empty()) continue;
     if (line.starts_with("  "))
       found.push_back({std::exchange(text, ""), line.substr(2)});
     else

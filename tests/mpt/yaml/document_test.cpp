@@ -13,6 +13,7 @@
 #include <mpt/yaml/document.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/support/files.hpp>
+#include <support/text_cases.hpp>
 
 namespace document_test {
 
@@ -52,16 +53,8 @@ TEST_CASE("command-line override: list items are named by number") {
 }
 
 TEST_CASE("command-line override: each invalid one is an error") {
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"nothing", "command line: 'nothing' is not key=value"},
-      {"=1", "command line: '=1' is not key=value"},
-      {"a..b=1", "command line: 'a..b=1': a part of the key is empty"},
-      {"s.x=1", "command line: 's.x=1': 'x' cannot be set inside 'text' (f.yaml:1:4)"},
-      {"l.7=1", "command line: 'l.7=1': '7' is no item of the list at f.yaml:2:4, which has 1"},
-      {"a=[1",
-       "command line: not YAML: end of sequence flow not found; look at "
-       "indentation, brackets and quotes there"}};
-  for (auto const& [text, message] : cases) CHECK(problem("s: text\nl: [1]\n", {text}) == message);
+  for (auto const& [text, message] : test::text_cases("mpt/yaml/texts.txt", "invalid overrides"))
+    CHECK(problem("s: text\nl: [1]\n", {text}) == message);
   CHECK(problem("[1, 2]", {}) == "f.yaml:1:1: expected `key: value` lines, found a list of 2");
 }
 
