@@ -1,8 +1,9 @@
 // Cases of a test in a text file: what is given, of one line or more, then what is expected of it,
-// indented by two spaces. A line "[NAME]  path/of_test.cpp" begins the section that this test reads;
-// lines before the first are comments.
+// indented by two spaces. A line "[NAME]  path/of_test.cpp" begins the section that this test
+// reads; lines before the first are comments.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -47,6 +48,14 @@ inline std::vector<text_case> text_cases(std::filesystem::path const& file,
   REQUIRE(text.empty());
   REQUIRE(!found.empty());
   return found;
+}
+
+/// The text after a change: a line that stands in it, and one that takes its place; or none.
+inline std::string changed(std::string text, std::string const& change) {
+  auto const end = std::min(change.find('\n'), change.size());
+  auto const position = text.find(change.substr(0, end));
+  REQUIRE(position != std::string::npos);
+  return text.replace(position, end, end < change.size() ? change.substr(end + 1) : "");
 }
 
 }  // namespace test
