@@ -6,7 +6,6 @@
 #include <iterator>
 #include <set>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 

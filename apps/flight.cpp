@@ -1,7 +1,6 @@
 // flight: prints what the flight recorders of a run's ranks tell together.
 #include <cstddef>
 #include <filesystem>
-#include <string>
 #include <utility>
 #include <vector>
 

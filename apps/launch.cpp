@@ -275,8 +275,7 @@ bool pause_before_restart(apps::restart_policy const& policy, arguments const& o
 class single_launch_key {
  public:
   single_launch_key() = default;
-  single_launch_key(single_launch_key const&) = delete;
-  single_launch_key& operator=(single_launch_key const&) = delete;
+  single_launch_key(single_launch_key&&) = delete;
   ~single_launch_key() {
     if (!file_.empty()) static_cast<void>(::unlink(file_.c_str()));
   }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The coefficients of ops/cuda/kernels/pointwise/normal_tail.hpp.
+"""The coefficients of ops/cuda/kernels/pointwise/activation.hpp.
 
 Fits R(t) = Phi(-t) / 2^(c t^2) on [0, 13.5], where c is the float next to -log2(e) / 2, by u P(u) with
 u = 1 / (1 + 0.3 t) and a polynomial P of degree 7: Remez' exchange for the least greatest relative error,

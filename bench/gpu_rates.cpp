@@ -233,9 +233,17 @@ class rates {
                      options);
     };
     auto const run_backward = [&] {
-      ops::attention_backward(stream_, section(gradient.data(), 0), section(gradient.data(), 1),
-                              section(gradient.data(), 2), matrix(dy), section(x, 0), section(x, 1),
-                              section(x, 2), matrix(y), sums, options);
+      ops::attention_backward(
+          stream_, ops::attention_backward_arguments<bf16>{.dq = section(gradient.data(), 0),
+                                                           .dk = section(gradient.data(), 1),
+                                                           .dv = section(gradient.data(), 2),
+                                                           .dout = matrix(dy),
+                                                           .q = section(x, 0),
+                                                           .k = section(x, 1),
+                                                           .v = section(x, 2),
+                                                           .out = matrix(y),
+                                                           .lse = sums,
+                                                           .options = options});
     };
     cuda::tune_kernels(stream_, true);
     run_forward();

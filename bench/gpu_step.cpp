@@ -26,7 +26,6 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/config/model/flops.hpp>
 #include <mpt/config/model/sizes.hpp>
 #include <mpt/model/device_sequences.hpp>
 #include <mpt/model/model.hpp>

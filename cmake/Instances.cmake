@@ -1,9 +1,10 @@
 # Templates compiled once, for programs that need not compile them again.
 #
 # A list is a file of explicit instantiations ("template void f<float>(...);"), in which @NAME@ is
-# replaced by the caller's variable NAME. It becomes one source of a library, and, with "extern" put
-# before each, a part of a header that whoever links the library includes unasked: so the two cannot
-# differ.
+# replaced by the caller's variable NAME; a line "ops::X_arguments <float> <bf16>" stands for
+# instantiations of run_operation with these arguments. It becomes one source of a library, and, with
+# "extern" put before each, a part of a header that whoever links the library includes unasked: so
+# the two cannot differ.
 
 function(parallellm_includes out)
   list(TRANSFORM ARGN REPLACE "(.+)" "#include <\\1>\n" OUTPUT_VARIABLE lines)
@@ -11,12 +12,25 @@ function(parallellm_includes out)
   set(${out} "${lines}" PARENT_SCOPE)
 endfunction()
 
+# The text of a list, with every line of an operation as its instantiations.
+function(parallellm_read_list out list)
+  file(READ ${list} text)
+  string(REGEX MATCHALL "\nops::[a-z_]+( <[^>]*>)+" lines "${text}")
+  foreach(line IN LISTS lines)
+    string(REGEX MATCH "ops::[a-z_]+" operation "${line}")
+    string(REGEX MATCH " <.*" types "${line}")
+    string(REGEX REPLACE " (<[^>]*>)" "\ntemplate void run_operation(stream&, ${operation}\\1 const&);" instances "${types}")
+    string(REPLACE "${line}" "${instances}" text "${text}")
+  endforeach()
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
 # parallellm_instantiate(TARGET UNIT LIST DECLARED NAMESPACE [DEFINED]): `DECLARED` are the headers
 # that the list's names need, `DEFINED` those that define them, where they are others.
 function(parallellm_instantiate target unit list declared namespace)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}/${unit}.cpp)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
-  file(READ ${list} text)
+  parallellm_read_list(text ${list})
   string(CONFIGURE "${text}" text @ONLY)
   parallellm_includes(includes ${declared})
   parallellm_includes(definitions ${ARGN})
@@ -73,7 +87,7 @@ function(parallellm_kernel_sources out extension)
     if(NOT name STREQUAL "matmul")  # which is a library's
       set(source ${CMAKE_CURRENT_BINARY_DIR}/kernels/${name}.${extension})
       set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
-      file(READ ${list} text)
+      parallellm_read_list(text ${list})
       if(ARGN)
         string(REGEX REPLACE "template [^;]*${ARGN}[^;]*;" "" text "${text}")
       endif()

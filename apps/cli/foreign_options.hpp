@@ -2,7 +2,6 @@
 // torchrun that the programs of this project do not have. docs/llm-foundry.md holds the same table.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 namespace apps {

@@ -24,7 +24,6 @@ class results_file {
         fmt::format("also write {} as JSON to this file (-: print, alone)", content));
   }
 
-  /// Whether the document is asked for.
   [[nodiscard]] bool is_asked() const { return !file_.empty(); }
 
   /// Whether standard output is the document's, so that no other text may be printed there.

@@ -157,11 +157,13 @@ inline void require_one_folder(std::filesystem::path const& folder,
 /// The `hooks` of the run then check the claims. Collective. A rank may wait to see whether an
 /// earlier owner of a folder is still alive; the other ranks exchange messages meanwhile, so that
 /// none reaches its deadline.
-[[nodiscard]] inline folder_claims claim_save_folders(mpt::train_config const& config,
+[[nodiscard]] inline folder_claims claim_save_folders(mpt::data_config const& data,
+                                                      mpt::checkpoint_config const& saves,
+                                                      mpt::callbacks_config const& callbacks,
+                                                      mpt::output_config const& output,
                                                       parallel::any_communicator& comm,
                                                       mpt::run_hooks& hooks) {
   using parallel::checkpoint::folder_claim;
-  auto const& saves = config.checkpoint;
   parallel::host::stream exchanges;
   hooks.nodes.emplace(parallel::gather_texts(comm, exchanges, node_name()));
   auto claimed = std::async(std::launch::async, [&, rank = comm.rank()] {
@@ -173,14 +175,12 @@ inline void require_one_folder(std::filesystem::path const& folder,
     if (rank == 0) {
       // a pipe is not opened: its reader would see the end of the file when it is closed here
       std::error_code unreadable;
-      if (auto const& file = config.output.metrics_file;
-          !std::filesystem::is_fifo(file, unreadable))
+      if (auto const& file = output.metrics_file; !std::filesystem::is_fifo(file, unreadable))
         static_cast<void>(mpt::metrics_file(file));
-      if (auto const& exports = config.callbacks.hf_checkpointer)
-        require_writable(exports->save_folder);
+      if (auto const& exports = callbacks.hf_checkpointer) require_writable(exports->save_folder);
       if (!saves.save_folder.empty()) {
         if (saves.autoresume) require_noted_saves(saves.save_folder);
-        require_names_for_saves(config.data, config.checkpoint);
+        require_names_for_saves(data, saves);
         out.shared = claim(saves.save_folder);
       }
     }

@@ -1,7 +1,6 @@
 // Writes the start and the end of a training program into the journal of its run.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -31,34 +30,39 @@ inline void append_record(mpt::checkpoint_config const& checkpoint, std::string_
                                             " cannot be written, as on a full disk");
 }
 
-/// Writes the start of a program that trains as planned on `ranks` ranks of `nodes` machines, each
-/// with the device `device_name`.
-inline void write_start(mpt::train_config const& config, mpt::run_plan const& plan, int ranks,
-                        int nodes, std::string_view device_name) {
-  auto const& m = config.model;
-  auto const& metrics = config.output.metrics_file;
-  nlohmann::ordered_json notes(config.output.report.notes);
-  auto configuration = nlohmann::ordered_json::object();
-  for (auto const& key : config.output.loggers.settings) configuration[key.name] = key.text;
-  append_record(
-      config.checkpoint, "start",
-      {{"program", config.data.train_loader.finetuning ? "finetune" : "pretrain"},
-       {"program_seconds", program_seconds()},
-       {"run_name", config.run.name},
-       {"model", fmt::format("{}, {} parameters, {} layers × {}, {}", m.family,
-                             mpt::console::count(static_cast<double>(parameter_count(m))),
-                             m.n_layers, m.d_model, positions_name(m))},
-       {"precision", config.execution.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16"},
-       {"ranks", ranks},
-       {"nodes", nodes},
-       {"device", device_name},
-       {"layout",
-        fmt::format("{}, {} microbatches of {}", describe_layout(config.execution, plan.layout),
-                    plan.split.accumulation, plan.split.microbatch)},
-       {"metrics_file", metrics.empty() ? "" : std::filesystem::absolute(metrics).string()},
-       {"memory_plan", mpt::to_json(plan.memory)},
-       {"notes", std::move(notes)},
-       {"configuration", std::move(configuration)}});
+/// The record of a program that begins to train as planned on `ranks` ranks of `nodes` machines,
+/// each with the device `device_name`.
+[[nodiscard]] inline nlohmann::ordered_json start_record(mpt::model_config const& m,
+                                                         mpt::data_config const& data,
+                                                         mpt::execution_config const& execution,
+                                                         mpt::run_config const& run,
+                                                         mpt::run_plan const& plan, int ranks,
+                                                         int nodes, std::string_view device_name) {
+  return {
+      {"program", data.train_loader.finetuning ? "finetune" : "pretrain"},
+      {"program_seconds", program_seconds()},
+      {"run_name", run.name},
+      {"model", fmt::format("{}, {} parameters, {} layers × {}, {}", m.family,
+                            mpt::console::count(static_cast<double>(parameter_count(m))),
+                            m.n_layers, m.d_model, positions_name(m))},
+      {"precision", execution.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16"},
+      {"ranks", ranks},
+      {"nodes", nodes},
+      {"device", device_name},
+      {"layout", fmt::format("{}, {} microbatches of {}", describe_layout(execution, plan.layout),
+                             plan.split.accumulation, plan.split.microbatch)},
+      {"memory_plan", mpt::to_json(plan.memory)}};
+}
+
+/// Writes the record of a start, with what the program writes and the settings that it was given.
+inline void write_start(mpt::checkpoint_config const& checkpoint, mpt::output_config const& output,
+                        nlohmann::ordered_json record) {
+  auto const& metrics = output.metrics_file;
+  record["metrics_file"] = metrics.empty() ? "" : std::filesystem::absolute(metrics).string();
+  record["notes"] = output.report.notes;
+  auto& configuration = record["configuration"] = nlohmann::ordered_json::object();
+  for (auto const& key : output.loggers.settings) configuration[key.name] = key.text;
+  append_record(checkpoint, "start", std::move(record));
 }
 
 /// Writes the end of a program that was not killed.

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +19,7 @@
 #include <mpt/config/written_keys.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/trackers/open_trackers.hpp>
+#include <mpt/train/read_run_parts.hpp>
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/train/report/run_row.hpp>
 #include <mpt/train/run_parts.hpp>
@@ -121,32 +121,21 @@ std::size_t planned_memory(mpt::execution_config const& execution, Device const&
   return device.available_bytes() / static_cast<std::size_t>(sharing);
 }
 
-mpt::run_plan plan_of(mpt::train_config const& config, int ranks, std::size_t available) {
-  // a device whose size is given has memory of its own, and the host's is not known
-  auto const host_memory =
-      config.execution.device_memory ? std::optional<std::size_t>(0) : std::nullopt;
-  return config.execution.precision == mpt::precision_kind::fp32
-             ? mpt::plan_run<float>(config, ranks, available, host_memory)
-             : mpt::plan_run<parallel::bf16>(config, ranks, available, host_memory);
+/// call(T()) for the element type T of parameters in that precision.
+template <class F>
+decltype(auto) with_element(mpt::precision_kind precision, F const& call) {
+  return precision == mpt::precision_kind::fp32 ? call(float()) : call(parallel::bf16());
 }
 
-/// The plan of a run's step, by pipeline rank. `one_queue`: whether its devices have one queue.
-std::vector<parallel::train::step_plan> plans_of_step(mpt::train_config const& config,
-                                                      mpt::run_plan const& plan, bool one_queue) {
-  return config.execution.precision == mpt::precision_kind::fp32
-             ? mpt::step_plans_of<float>(config, plan, one_queue)
-             : mpt::step_plans_of<parallel::bf16>(config, plan, one_queue);
-}
+/// Returns the plan of a run with additional settings.
+using settings_planner = std::function<mpt::run_plan(mpt::settings const&)>;
 
-/// What becomes of a plan with additional settings, of which `changed` makes a configuration.
-nlohmann::ordered_json try_settings(
-    mpt::settings const& settings, int ranks, std::size_t available,
-    std::function<mpt::train_config(mpt::settings const&)> const& changed) {
+/// What becomes of a plan with additional settings.
+nlohmann::ordered_json try_settings(mpt::settings const& settings,
+                                    settings_planner const& plan_with) {
   nlohmann::ordered_json out{{"settings", settings}, {"fits", false}};
   try {
-    auto const config = changed(settings);
-    auto const plan =
-        plan_of(config, static_cast<int>(config.execution.ranks.value_or(ranks)), available);
+    auto const plan = plan_with(settings);
     out["fits"] = fits(plan);
     out["total_bytes"] = plan.memory.total();
   } catch (parallel::error const& problem) {  // an impossible layout
@@ -156,31 +145,34 @@ nlohmann::ordered_json try_settings(
 }
 
 /// Prints the plan of a run, which may be meant for other machines. Throws when it does not fit,
-/// naming settings that would fit. `one_queue`: whether the devices have one queue. `changed`:
-/// returns the configuration with additional settings.
-void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, int ranks,
-                std::size_t available, bool one_queue, apps::results_file const& json,
-                std::function<mpt::train_config(mpt::settings const&)> const& changed) {
-  auto const plan = plan_of(config, ranks, available);
+/// naming settings that would fit. `one_queue`: whether the devices have one queue.
+void print_plan(mpt::train_config const& config, mpt::run_parts const& parts,
+                mpt::run_plan const& plan, int ranks, bool one_queue,
+                apps::results_file const& json, settings_planner const& plan_with) {
   std::int64_t batches = 0;
   try {
     batches = total_batches(clock_of(config.data, config.run));
   } catch (parallel::error const&) {  // epochs need the data
     batches = total_batches(
-        clock_of(config.data, config.run, parts.data->batches(config, 0, 1)->batches_per_epoch()));
+        clock_of(config.data, config.run,
+                 parts.data->batches(config.model, config.data, config.execution, 0, 1)
+                     ->batches_per_epoch()));
   }
   auto document = json_of_plan(config, plan, ranks, batches);
   auto& candidates = document["candidates"] = nlohmann::ordered_json::array();
   std::string fitting;
   if (!fits(plan))
-    fitting = mpt::settings_that_fit(
-        memory_saving_settings(config.data, config.execution, ranks),
-        [&](mpt::settings const& settings) {
-          candidates.push_back(try_settings(settings, ranks, available, changed));
-          return candidates.back().at("fits").get<bool>();
-        });
+    fitting = mpt::settings_that_fit(memory_saving_settings(config.data, config.execution, ranks),
+                                     [&](mpt::settings const& settings) {
+                                       candidates.push_back(try_settings(settings, plan_with));
+                                       return candidates.back().at("fits").get<bool>();
+                                     });
   std::vector<parallel::train::step_plan> step;
-  if (config.run.print_plan) step = plans_of_step(config, plan, one_queue);
+  if (config.run.print_plan)
+    step = with_element(config.execution.precision, [&]<class T>(T) {
+      return mpt::step_plans_of<T>(config.model, config.optimizer, config.execution, config.run,
+                                   plan, one_queue);
+    });
   if (config.run.print_plan) document["step"] = mpt::json_of_step(step);
   json.write(document);
   auto const bytes = [](std::size_t n) { return mpt::console::bytes(static_cast<double>(n)); };
@@ -189,15 +181,15 @@ void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, in
     for (auto const& note : notes_on_idle_ranks(config.data, config.execution, plan))
       fmt::print("note: {}\n", note);
     if (config.run.print_plan) fmt::print("{}", mpt::describe_step(step));
-    if (available == 0)
+    if (plan.available == 0)
       fmt::print(
           "whether it fits is not known: say what a rank may use, as in device_memory=80GB\n");
     else if (fits(plan))
-      fmt::print("fits: {} of {} per rank\n", bytes(plan.memory.total()), bytes(available));
+      fmt::print("fits: {} of {} per rank\n", bytes(plan.memory.total()), bytes(plan.available));
   }
   if (fits(plan)) return;
-  parallel::fail("does not fit: ", bytes(plan.memory.total()), " per rank, of ", bytes(available),
-                 "; ",
+  parallel::fail("does not fit: ", bytes(plan.memory.total()), " per rank, of ",
+                 bytes(plan.available), "; ",
                  fitting.empty() ? "no ZeRO stage, recomputation or number of ranks makes it fit: "
                                    "use a smaller model or max_seq_len, or parallelism.tensor"
                                  : "set " + fitting);
@@ -310,7 +302,8 @@ void train(mpt::train_config const& config, apps::results_file const& json,
   if (config.run.print_plan) {
     if (!is_primary) return;
     auto const plans =
-        mpt::step_plans_of<T>(config, plan, parallel::train::waits_for_all_streams<Device>);
+        mpt::step_plans_of<T>(config.model, config.optimizer, config.execution, config.run, plan,
+                              parallel::train::waits_for_all_streams<Device>);
     json.write({{"step", mpt::json_of_step(plans)}});
     if (!json.is_printed_alone()) fmt::print("{}", mpt::describe_step(plans));
     auto const file = std::filesystem::path(config.checkpoint.save_folder) / "plan.svg";
@@ -334,8 +327,12 @@ void train(mpt::train_config const& config, apps::results_file const& json,
   auto const summary = apps::with_exchanges(
       comm, device, hooks.deadline.value(), rank_placement.recorder, [&](auto& exchanges) {
         if (config.run.preflight) network = check_network<T>(comm, exchanges, device);
-        claims = apps::claim_save_folders(config, comm, hooks);
-        if (is_primary) apps::write_start(config, plan, comm.size(), nodes, device_name);
+        claims = apps::claim_save_folders(config.data, config.checkpoint, config.callbacks,
+                                          config.output, comm, hooks);
+        if (is_primary)
+          apps::write_start(config.checkpoint, config.output,
+                            apps::start_record(config.model, config.data, config.execution,
+                                               config.run, plan, comm.size(), nodes, device_name));
         rank_placement.record_calls_in_file();
         if (rank_placement.recorder)
           hooks.exchange_seconds = [recorder = rank_placement.recorder] {
@@ -394,7 +391,7 @@ int ranks_on_one_machine(mpt::run_config const& run, mpt::execution_config const
 }
 
 /// Prints the plan of a run, and looks for settings with which it would fit where it does not.
-void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inputs, int rank_count,
+void print_dry_run(mpt::train_config const& config, mpt::run_parts const& parts, int rank_count,
                    apps::engine const& engine, apps::training_file& source,
                    std::vector<std::string> const& overrides, apps::results_file const& json) {
   apps::with_training_device(
@@ -403,8 +400,16 @@ void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inpu
         auto const supported = config.execution.device_memory
                                    ? config
                                    : supported_config(device, config, apps::is_primary());
-        print_plan(supported, inputs.parts, rank_count,
-                   planned_memory(supported.execution, device, rank_count),
+        auto const available = planned_memory(supported.execution, device, rank_count);
+        auto const plan_of = [&](auto const& planned, int ranks) {
+          // a device whose size is given has memory of its own, and the host's is not known
+          auto const host_memory =
+              planned.execution.device_memory ? std::optional<std::size_t>(0) : std::nullopt;
+          return with_element(planned.execution.precision, [&]<class T>(T) {
+            return mpt::plan_run<T>(planned, ranks, available, host_memory);
+          });
+        };
+        print_plan(supported, parts, plan_of(supported, rank_count), rank_count,
                    parallel::train::waits_for_all_streams<Device>, json,
                    [&](mpt::settings const& settings) {
                      auto all_overrides = overrides;
@@ -414,7 +419,7 @@ void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inpu
                          static_cast<int>(other.execution.ranks.value_or(rank_count));
                      shard_within(other.execution.parallelism, other_ranks,
                                   ranks_on_one_machine(other.run, other.execution, other_ranks));
-                     return other;
+                     return plan_of(other, other_ranks);
                    });
       });
 }
@@ -433,12 +438,13 @@ void print_keys(std::filesystem::path const& file, std::vector<std::string> cons
 
 /// What opens the trackers of a run. On the primary process it has been checked that they can
 /// begin.
-mpt::tracker_opener trackers_of(mpt::train_config const& config, bool is_primary) {
-  auto loggers = config.output.loggers;
+mpt::tracker_opener trackers_of(mpt::run_config const& run,
+                                mpt::checkpoint_config const& checkpoint,
+                                mpt::loggers_config loggers, bool is_primary) {
   if (!loggers.has_trackers()) return {};
   auto const client = apps::tracking_client();
   if (is_primary) loggers = mpt::trackers::checked_loggers(std::move(loggers), client);
-  return mpt::trackers::make_tracker_opener(config, loggers, client);
+  return mpt::trackers::make_tracker_opener(run, checkpoint, loggers, client);
 }
 
 }  // namespace
@@ -493,16 +499,22 @@ int train_program(int argc, char** argv, std::string const& description,
       apps::fetch_named_sets(config.data);
       sets = apps::open_remote_sets(config.data);
     }
-    auto const open_trackers = config.run.dry_run || config.run.print_plan
-                                   ? mpt::tracker_opener()
-                                   : trackers_of(config, is_primary());
-    auto inputs = reads_data ? apps::read_run_inputs(config, std::move(sets), started.has_value())
-                             : apps::run_inputs();
-    inputs.parts.open_trackers = open_trackers;
+    auto const open_trackers =
+        config.run.dry_run || config.run.print_plan
+            ? mpt::tracker_opener()
+            : trackers_of(config.run, config.checkpoint, config.output.loggers, is_primary());
+    apps::run_inputs inputs;
+    mpt::run_parts parts;
+    if (reads_data) {
+      inputs = apps::read_run_inputs(config.model, config.data, config.evaluation, sets,
+                                     started.has_value());
+      parts = mpt::read_run_parts(config, std::move(inputs.examples), std::move(sets));
+    }
+    parts.open_trackers = open_trackers;
     if (is_primary())
       for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
     if (config.run.dry_run)
-      return print_dry_run(config, inputs, rank_count, engine, source, overrides, json);
+      return print_dry_run(config, parts, rank_count, engine, source, overrides, json);
     std::vector<std::string> start;
     if (started) start = apps::start_of(file, inputs.fingerprint, overrides);
     apps::stop_signals const signals;
@@ -515,7 +527,7 @@ int train_program(int argc, char** argv, std::string const& description,
         {.ranks = ranks, .deadline = deadline, .flight_folder = config.checkpoint.save_folder},
         [&](parallel::any_communicator& comm, apps::placement const& rank_placement) {
           if (started) apps::check_same_start(start, comm);
-          train_rank(config, json, inputs.parts, comm, rank_placement, engine, hooks, stopped);
+          train_rank(config, json, parts, comm, rank_placement, engine, hooks, stopped);
         });
     if (!stopped) return;
     parallel::require(!config.checkpoint.save_folder.empty(),

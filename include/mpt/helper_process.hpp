@@ -23,9 +23,7 @@
 #include <functional>
 #include <mutex>
 #include <new>
-#include <span>
 #include <string>
-#include <utility>
 
 #include <parallel/core/error.hpp>
 
@@ -63,8 +61,7 @@ class helper_process {
     parallel::require(child_ > 0, "no helper process can be made: the system refuses one");
   }
   ~helper_process() { end(); }
-  helper_process(helper_process const&) = delete;
-  helper_process& operator=(helper_process const&) = delete;
+  helper_process(helper_process&&) = delete;
 
   /// The helper's answer. Throws the error that `answer` threw. Throws, then and at every later
   /// call, when the helper took too long or ended; the error says by which cause. Several threads

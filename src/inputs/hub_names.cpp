@@ -1,10 +1,6 @@
 #include <inputs/hub_names.hpp>
 
-#include <map>
-#include <optional>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <mpt/config/read_train.hpp>

@@ -14,7 +14,7 @@
 #include <mpt/hf/model_source.hpp>
 #include <mpt/model/sequences.hpp>
 #include <parallel/comm/any_communicator.hpp>
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 
 #include <devices/device_request.hpp>
 #include <launch/launch.hpp>
@@ -28,8 +28,7 @@ class loaded_model {
   using batch_reader = std::function<std::optional<mpt::sequences>()>;
 
   loaded_model() = default;
-  loaded_model(loaded_model const&) = delete;
-  loaded_model& operator=(loaded_model const&) = delete;
+  loaded_model(loaded_model&&) = delete;
   virtual ~loaded_model() = default;
 
   /// The number of this rank's replica; replicas: the number of replicas.

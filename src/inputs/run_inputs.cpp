@@ -14,19 +14,20 @@
 #include <mpt/train/data/example_set.hpp>
 #include <mpt/train/data/remote_sets.hpp>
 #include <mpt/train/data/tokenizer_notes.hpp>
-#include <mpt/train/read_run_parts.hpp>
 
 namespace apps {
 
-run_inputs read_run_inputs(mpt::train_config const& config, mpt::remote_sets sets, bool compared) {
-  auto examples = mpt::read_run_examples(
-      config, {.parquet = parquet_reader(), .templates = template_engine()}, sets);
-  run_inputs out{.lines = describe(examples, config.data)};
-  for (auto const& note : mpt::tokenizer_notes(config.data)) out.lines.push_back("note: " + note);
-  for (auto& line : mpt::describe_packing(examples, config.data, config.evaluation))
+run_inputs read_run_inputs(mpt::model_config const& model, mpt::data_config const& data,
+                           mpt::evaluation_config const& evaluation, mpt::remote_sets const& sets,
+                           bool compared) {
+  run_inputs out{
+      .examples = mpt::read_run_examples(
+          model, data, {.parquet = parquet_reader(), .templates = template_engine()}, sets)};
+  out.lines = describe(out.examples, data);
+  for (auto const& note : mpt::tokenizer_notes(data)) out.lines.push_back("note: " + note);
+  for (auto& line : mpt::describe_packing(out.examples, data, evaluation))
     out.lines.push_back(std::move(line));
-  if (compared) out.fingerprint = mpt::data_fingerprint(config.model, config.data, examples, sets);
-  out.parts = mpt::read_run_parts(config, std::move(examples), std::move(sets));
+  if (compared) out.fingerprint = mpt::data_fingerprint(model, data, out.examples, sets);
   return out;
 }
 

@@ -4,7 +4,7 @@
 
 #include <mpt/model/replicas.hpp>
 #include <parallel/comm/any_communicator.hpp>
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 
 #include <launch/launch.hpp>
 #include "exchanges.hpp"

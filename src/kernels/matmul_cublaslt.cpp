@@ -1,6 +1,5 @@
 // matmul for float, bf16 and bf16 into float by cuBLASLt, for double and std::uint64_t by the plain
 // kernel.
-#include <cstdint>
 
 #include <parallel/ops/cuda/matmul/cublaslt.hpp>
 #include <parallel/ops/cuda/run.hpp>

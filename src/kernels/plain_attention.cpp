@@ -1,5 +1,5 @@
 // The reasons why attention ran on the plain kernels.
-#include <parallel/ops/cuda/attention.hpp>
+#include <parallel/ops/cuda.hpp>
 #include <parallel/ops/cuda/attention/fused_attention.hpp>
 
 namespace parallel::cuda {

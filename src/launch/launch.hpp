@@ -12,7 +12,7 @@
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/flight/flight_recorder.hpp>
 #include <parallel/core/error.hpp>
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 
 #include <process/exit_code.hpp>
 

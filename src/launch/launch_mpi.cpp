@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -57,8 +56,7 @@ class time_limit {
           apps::print_error(sentence.c_str());
           std::_Exit(static_cast<int>(apps::exit_code::timed_out));
         }) {}
-  time_limit(time_limit const&) = delete;
-  time_limit& operator=(time_limit const&) = delete;
+  time_limit(time_limit&&) = delete;
   ~time_limit() {
     {
       std::scoped_lock const lock(mutex_);

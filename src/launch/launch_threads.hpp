@@ -1,7 +1,6 @@
 // launch_threads: runs the ranks of a program as threads of this process.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <exception>

@@ -20,7 +20,7 @@
 
 #include <parallel/core/clock.hpp>
 #include <parallel/core/file.hpp>
-#include <parallel/device/host/memory_kills.hpp>
+#include <parallel/device/host/available_memory.hpp>
 
 namespace apps {
 
@@ -58,8 +58,7 @@ void block_handled_signals();
 class rank_processes {
  public:
   rank_processes();
-  rank_processes(rank_processes const&) = delete;
-  rank_processes& operator=(rank_processes const&) = delete;
+  rank_processes(rank_processes&&) = delete;
   /// Kills the ranks that still run.
   ~rank_processes();
 

@@ -4,7 +4,6 @@
 #include <openssl/hmac.h>
 
 #include <array>
-#include <cstddef>
 #include <span>
 
 #include <parallel/core/error.hpp>

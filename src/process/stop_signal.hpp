@@ -40,8 +40,7 @@ class stop_signals {
     // later output is lost without ending the process
     if (received_ == SIGPIPE) static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   }
-  stop_signals(stop_signals const&) = delete;
-  stop_signals& operator=(stop_signals const&) = delete;
+  stop_signals(stop_signals&&) = delete;
 
   /// Whether a signal was received. Any thread may call this.
   [[nodiscard]] static bool received() { return received_ != 0; }

@@ -76,9 +76,16 @@ struct gpu_attention {
     bf16* const d = gradients.data();
     bf16 const* const from = dout.data();
     bf16 const* const result = out.data();
-    ops::attention_backward(s, host.part(d, 0), host.part(d, 1), host.part(d, 2), host.result(from),
-                            host.part(in, 0), host.part(in, 1), host.part(in, 2),
-                            host.result(result), lse, options);
+    ops::attention_backward(s, ops::attention_backward_arguments<bf16>{.dq = host.part(d, 0),
+                                                                       .dk = host.part(d, 1),
+                                                                       .dv = host.part(d, 2),
+                                                                       .dout = host.result(from),
+                                                                       .q = host.part(in, 0),
+                                                                       .k = host.part(in, 1),
+                                                                       .v = host.part(in, 2),
+                                                                       .out = host.result(result),
+                                                                       .lse = lse,
+                                                                       .options = options});
   }
   void run(stream& s) {
     enqueue(s);
@@ -130,9 +137,16 @@ struct gpu_attention {
     float* const d = to.gradients.data();
     each_pair([&](index q, index k, auto lse, auto const& options) {
       ops::extend_attention_backward(
-          s, cut(host.part(d, 0), q), cut(host.part(d, 1), k), cut(host.part(d, 2), k),
-          cut(host.result(from), q), cut(host.part(in, 0), q), cut(host.part(in, 1), k),
-          cut(host.part(in, 2), k), cut(host.result(result), q), lse, options);
+          s, ops::extend_attention_backward_arguments<bf16>{.dq = cut(host.part(d, 0), q),
+                                                            .dk = cut(host.part(d, 1), k),
+                                                            .dv = cut(host.part(d, 2), k),
+                                                            .dout = cut(host.result(from), q),
+                                                            .q = cut(host.part(in, 0), q),
+                                                            .k = cut(host.part(in, 1), k),
+                                                            .v = cut(host.part(in, 2), k),
+                                                            .out = cut(host.result(result), q),
+                                                            .lse = lse,
+                                                            .options = options});
     });
     ops::cast(s, gradients.span(), std::span<float const>(to.gradients.span()));
   }

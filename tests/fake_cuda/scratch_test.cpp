@@ -115,8 +115,17 @@ TEST_CASE("scratch: every operation takes as many bytes as the meta device count
         }) == 0);
   CHECK(scratch_of([&](auto& s) {
           auto const q = heads(operands, 4), k = heads(operands, 2);
-          ops::attention_backward(s, heads(numbers, 4), heads(numbers, 2), heads(numbers, 2), q, q,
-                                  k, k, q, lse, {.scale = 1});
+          ops::attention_backward(
+              s, ops::attention_backward_arguments<float>{.dq = heads(numbers, 4),
+                                                          .dk = heads(numbers, 2),
+                                                          .dv = heads(numbers, 2),
+                                                          .dout = q,
+                                                          .q = q,
+                                                          .k = k,
+                                                          .v = k,
+                                                          .out = q,
+                                                          .lse = lse,
+                                                          .options = {.scale = 1}});
         }) == 2 * 4 * 7 * sizeof(float));
   CHECK(fake_cuda::history().failures.empty());
 }

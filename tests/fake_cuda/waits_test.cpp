@@ -16,7 +16,7 @@
 #include <vector>
 
 #include <parallel/comm/collectives.hpp>
-#include <parallel/comm/detail/visit.hpp>
+#include <parallel/comm/detail/combine.hpp>
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/ops/cuda.hpp>
 #include <parallel/pipeline/schedules.hpp>

@@ -4,6 +4,8 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -31,12 +33,29 @@ inline void check_ended() {
   CHECK(live_communicators() == 0);
 }
 
+/// The notice board of ranks that are threads of one process.
+class shared_notice_board final : public parallel::nccl::notice_board {
+ public:
+  void post(int rank, std::string const& problem) override {
+    std::scoped_lock const lock(mutex_);
+    if (!reason_) reason_ = parallel::concat("rank ", rank, " failed: ", problem);
+  }
+  [[nodiscard]] std::optional<std::string> read() override {
+    std::scoped_lock const lock(mutex_);
+    return reason_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<std::string> reason_;
+};
+
 /// A launcher: launch(ranks, program) calls program(communicator) for each rank, with its GPU
 /// current, and rethrows the first failure that is not the echo of another rank's.
 [[nodiscard]] inline auto ranks(parallel::nccl::communicator_options options = {}) {
   return [options](int number, auto const& program) {
     auto const id = parallel::nccl::make_unique_id();
-    auto const board = std::make_shared<parallel::nccl::shared_notice_board>();
+    auto const board = std::make_shared<shared_notice_board>();
     std::mutex mutex;
     std::exception_ptr cause, echo;
     {

@@ -14,7 +14,7 @@
 #include <parallel/comm/nccl/memory.hpp>
 #include <parallel/comm/registered_memory.hpp>
 #include <parallel/conformance/values.hpp>
-#include <parallel/device/exchanged_memory.hpp>
+#include <parallel/device/buffer.hpp>
 
 #include "fake_cuda/ranks.hpp"
 #include "fake_cuda/trained_model.hpp"

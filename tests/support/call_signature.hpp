@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include <parallel/comm/signature.hpp>
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 
 namespace test {
 

@@ -23,7 +23,6 @@
 
 namespace mpt {
 
-/// One finished batch.
 struct batch_result {
   std::int64_t batch = 0;  // finished batches, this one included
   std::int64_t epoch = 0;  // finished epochs

@@ -2,16 +2,33 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <mpt/callbacks/callback.hpp>
-#include <mpt/callbacks/sample_prompts.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/generate/generate.hpp>
 #include <mpt/generate/text_model.hpp>
 
 namespace mpt {
+
+/// The prompts as token ids, which read_sample_prompts reads before any rank trains.
+struct sample_prompts {
+  std::vector<std::vector<std::int32_t>> ids;  ///< the ids of each prompt
+  std::vector<std::int32_t> end_tokens;        ///< tokens that end a text; may be empty
+  std::int64_t tokens = 0;                     ///< the number of tokens of the tokenizer
+  /// Returns the text of ids of the tokenizer, without special tokens.
+  std::function<std::string(std::span<std::int32_t const>)> decode;
+};
+
+/// The prompts of a configuration that has a generate_callback. Throws when the tokenizer does not
+/// exist or has more tokens than the model, or a prompt is too long for the model.
+[[nodiscard]] sample_prompts read_sample_prompts(model_config const& model, data_config const& data,
+                                                 callbacks_config const& callbacks);
 
 /// Room for the longest prompt and its new tokens, one prompt at a time. A token takes at least one
 /// byte of the prompt, normalisation (NFC) makes the prompt at most three times as long, and a few
@@ -20,12 +37,12 @@ namespace mpt {
 
 class generate_callback {
  public:
-  /// The configuration must have a generate_callback. `prompts`: its prompts, or null on a rank
-  /// that does not take part in reading them.
-  generate_callback(train_config const& config, std::shared_ptr<sample_prompts const> prompts)
-      : config_(*config.callbacks.generate),
-        room_(room_of(config_, config.model.max_seq_len)),
-        seed_(config.run.seed),
+  /// `prompts`: the prompts of `config`, or null on a rank that does not take part in reading them.
+  generate_callback(generate_config config, model_config const& model, run_config const& run,
+                    std::shared_ptr<sample_prompts const> prompts)
+      : config_(std::move(config)),
+        room_(room_of(config_, model.max_seq_len)),
+        seed_(run.seed),
         prompts_(std::move(prompts)) {}
 
   [[nodiscard]] bool is_due(std::int64_t batch, training_clock const& clock) const;

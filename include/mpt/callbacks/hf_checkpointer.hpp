@@ -9,7 +9,6 @@
 #include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <mpt/config/train.hpp>
 #include <mpt/hf/save_folder.hpp>
@@ -25,9 +24,9 @@ struct hf_exports {
 
 class hf_checkpointer {
  public:
-  /// The configuration must have an hf_checkpointer. `exports` is shared by the ranks of a process.
-  hf_checkpointer(train_config const& config, std::shared_ptr<hf_exports const> exports)
-      : settings_(config.callbacks.hf_checkpointer.value()), exports_(std::move(exports)) {}
+  /// `exports` is shared by the ranks of a process.
+  hf_checkpointer(hf_checkpointer_config settings, std::shared_ptr<hf_exports const> exports)
+      : settings_(std::move(settings)), exports_(std::move(exports)) {}
 
   /// Whether a folder is written after `batch`. `stopped`: whether the run stops after this batch.
   [[nodiscard]] bool is_due(std::int64_t batch, training_clock const& clock, bool stopped) const;

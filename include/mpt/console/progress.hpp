@@ -19,8 +19,7 @@ class progress {
         terminal_(::isatty(STDERR_FILENO) == 1),
         interval_(terminal_ ? 0.1 : quiet_seconds) {}
 
-  progress(progress const&) = delete;
-  progress& operator=(progress const&) = delete;
+  progress(progress&&) = delete;
   ~progress() { finish(); }
 
   /// Shows the fraction `completed` (1 is the end) and a text after the bar, when the interval has

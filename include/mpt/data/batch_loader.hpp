@@ -80,8 +80,7 @@ class batch_loader {
   /// Starts reading at `options.start`. Throws when a batch does not fit in the set.
   batch_loader(token_streams streams, batch_loader_options const& options);
 
-  batch_loader(batch_loader const&) = delete;
-  batch_loader& operator=(batch_loader const&) = delete;
+  batch_loader(batch_loader&&) = delete;
   ~batch_loader() = default;  ///< ends a wait for a remote shard within about a second
 
   /// The next batch; nullopt after the last batch of an evaluation. An error of the reading thread
@@ -126,13 +125,5 @@ class batch_loader {
   std::exception_ptr failure_;
   std::jthread reader_;  // last member: it stops before the members that it uses are destroyed
 };
-
-/// The start of global batch `batch` of a training run with a constant batch size.
-[[nodiscard]] constexpr loader_position position_of_batch(std::uint64_t batch,
-                                                          std::uint64_t samples,
-                                                          std::uint64_t global_batch_size) {
-  auto const per_epoch = samples / global_batch_size;
-  return {batch / per_epoch, batch % per_epoch * global_batch_size};
-}
 
 }  // namespace mpt::data

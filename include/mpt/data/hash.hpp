@@ -9,8 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include <parallel/core/error.hpp>
-
 namespace mpt::data {
 
 /// Whether `hash_of` supports `algorithm`.

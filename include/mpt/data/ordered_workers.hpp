@@ -30,8 +30,7 @@ class ordered_workers {
       threads_.emplace_back([this, work = make()](std::stop_token stop) { run(stop, work); });
   }
 
-  ordered_workers(ordered_workers const&) = delete;
-  ordered_workers& operator=(ordered_workers const&) = delete;
+  ordered_workers(ordered_workers&&) = delete;
 
   /// Drops the tasks that have not begun, and waits for those that have.
   ~ordered_workers() {

@@ -10,7 +10,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt::data {

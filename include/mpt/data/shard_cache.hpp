@@ -16,7 +16,6 @@
 #pragma once
 
 #include <chrono>
-#include <compare>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -71,8 +70,7 @@ class shard_cache {
   /// there.
   shard_cache(std::vector<remote_set> sets, shard_cache_options options);
 
-  shard_cache(shard_cache const&) = delete;
-  shard_cache& operator=(shard_cache const&) = delete;
+  shard_cache(shard_cache&&) = delete;
   ~shard_cache() { stop_.request_stop(); }
 
   /// Whether `folder` has been made by a cache.
@@ -81,7 +79,6 @@ class shard_cache {
   /// Whether shards are removed when there are too many.
   [[nodiscard]] bool has_limit() const { return options_.limit.has_value(); }
 
-  /// Number of sets.
   [[nodiscard]] std::size_t size() const { return sets_.size(); }
 
   /// The number of the set with this folder; nothing where there is none.

@@ -14,8 +14,6 @@
 #include <random>
 #include <vector>
 
-#include <parallel/core/error.hpp>
-
 namespace mpt::eval {
 
 /// random.Random(seed), for a seed that is not negative.

@@ -26,7 +26,6 @@
 #include <vector>
 
 #include <mpt/finetune/bin_packing.hpp>
-#include <parallel/core/error.hpp>
 
 namespace mpt::finetune {
 

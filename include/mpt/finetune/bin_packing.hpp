@@ -14,8 +14,6 @@
 #include <span>
 #include <vector>
 
-#include <parallel/core/error.hpp>
-
 namespace mpt::finetune {
 
 /// The numbers of the examples that share a row, in their order in the row.

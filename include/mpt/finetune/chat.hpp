@@ -15,7 +15,6 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/tokenizer/chat/chat_template.hpp>
-#include <parallel/core/error.hpp>
 
 namespace mpt::finetune {
 

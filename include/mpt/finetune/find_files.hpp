@@ -30,7 +30,6 @@
 #include <string_view>
 #include <vector>
 
-#include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt::finetune {

@@ -22,7 +22,6 @@ class json_rows {
   explicit json_rows(std::filesystem::path const& path,
                      std::size_t max_row_bytes = default_max_row_bytes);
 
-  /// Whether the file is one list of rows.
   [[nodiscard]] bool is_list() const { return is_list_; }
 
   /// Puts the next row's text into `text`; false at the end of the file.

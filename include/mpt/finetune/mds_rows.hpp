@@ -6,7 +6,6 @@
 // not record.
 #pragma once
 
-#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,7 +15,6 @@
 
 #include <mpt/data/mds/mds_reader.hpp>
 #include <mpt/finetune/example.hpp>
-#include <parallel/core/error.hpp>
 
 namespace mpt::finetune {
 

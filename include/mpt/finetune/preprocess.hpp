@@ -13,8 +13,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <parallel/core/error.hpp>
-
 namespace mpt::finetune {
 
 /// Converts a row to {"prompt", "response"} or {"messages"}; `location` is the row's, for errors.
@@ -36,7 +34,6 @@ using preprocessor =
 /// command that converts the data with it.
 [[nodiscard]] preprocessor named_preprocessor(std::string_view name);
 
-/// The preprocessor of a mapping {prompt: column, response: column}.
 [[nodiscard]] preprocessor column_mapping(std::string prompt, std::string response);
 
 }  // namespace mpt::finetune

@@ -9,7 +9,6 @@
 
 #include <mpt/finetune/csv_rows.hpp>
 #include <mpt/finetune/json_rows.hpp>
-#include <parallel/core/error.hpp>
 
 namespace mpt::finetune {
 

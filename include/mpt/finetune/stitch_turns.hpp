@@ -13,7 +13,6 @@
 #include <string_view>
 
 #include <mpt/finetune/example.hpp>
-#include <parallel/core/error.hpp>
 
 namespace mpt::finetune {
 

@@ -9,8 +9,6 @@
 #include <span>
 #include <vector>
 
-#include <parallel/core/error.hpp>
-
 namespace mpt {
 
 struct history_options {

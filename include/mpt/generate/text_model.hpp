@@ -26,8 +26,7 @@ struct decoder_room {
 class text_model {
  public:
   text_model() = default;
-  text_model(text_model const&) = delete;
-  text_model& operator=(text_model const&) = delete;
+  text_model(text_model&&) = delete;
   virtual ~text_model() = default;
 
   [[nodiscard]] virtual decoder_room const& room() const = 0;

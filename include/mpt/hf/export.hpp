@@ -116,8 +116,7 @@ class export_folder {
   /// `options.existing` is `replace`.
   export_folder(std::filesystem::path const& folder, std::span<named_shape const> tensors,
                 export_options options);
-  export_folder(export_folder const&) = delete;
-  export_folder& operator=(export_folder const&) = delete;
+  export_folder(export_folder&&) = delete;
   ~export_folder();
 
   /// The absolute path of `folder` and the temporary name under which it is written, which are the

@@ -13,11 +13,9 @@
 
 #include <mpt/hf/model_source.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
-#include <parallel/core/error.hpp>
 
 namespace mpt {
 
-/// The path of the file in a folder.
 [[nodiscard]] std::filesystem::path generation_file(std::filesystem::path const& folder);
 
 /// The file's content, an object; nothing where the folder has no such file.

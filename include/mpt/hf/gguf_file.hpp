@@ -52,8 +52,7 @@ class gguf_writer {
   /// that are used twice, and for types other than f32, f16 and bf16.
   gguf_writer(std::filesystem::path path, std::vector<gguf_field> const& fields,
               std::vector<gguf_tensor> tensors, parallel::action_hook on_action = {});
-  gguf_writer(gguf_writer const&) = delete;
-  gguf_writer& operator=(gguf_writer const&) = delete;
+  gguf_writer(gguf_writer&&) = delete;
   ~gguf_writer();
 
   /// Appends the next elements of a tensor: whole ones, in the declared type.

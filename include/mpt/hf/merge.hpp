@@ -1,5 +1,5 @@
-// Merges adapters into the weights that they adapt, W + s B A, and reverts it (LoRA; Hu et al.,
-// 2021). A merged model computes the same as the model with its adapters, up to rounding.
+// Merges adapters into the weights that they adapt, W + s B A (LoRA; Hu et al., 2021). A merged
+// model computes the same as the model with its adapters, up to rounding.
 #pragma once
 
 #include <span>
@@ -15,10 +15,6 @@ namespace mpt {
 /// the weight W [out, in] that it adapts. Cost: 2·rank operations an element.
 void merge_adapter(std::span<float> weights, index begin, matrix_view<float const> a,
                    matrix_view<float const> b, double scale);
-
-/// Subtracts a merged adapter again, which restores W up to rounding.
-void unmerge_adapter(std::span<float> weights, index begin, matrix_view<float const> a,
-                     matrix_view<float const> b, double scale);
 
 /// Reads the weights of a model with its adapters merged into them, a piece at a time. Memory: one
 /// adapter.

@@ -1,7 +1,11 @@
-// Names of tensors that another program writes differently.
+// Names and shapes of a model's tensors, and names that another program writes differently.
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include <mpt/config/model.hpp>
+#include <mpt/hf/export.hpp>
 
 namespace mpt::hf {
 
@@ -14,5 +18,8 @@ namespace mpt::hf {
 /// torch.compile and the names of FSDP and activation checkpointing anywhere, `module.` of
 /// DistributedDataParallel at the front, and Composer's `model.` before the model's own names.
 [[nodiscard]] std::string unwrapped_name(std::string name);
+
+/// Name and extents of every parameter, in the order of the layers. Cost: no memory for elements.
+[[nodiscard]] std::vector<named_shape> shapes_of(model_config const& config);
 
 }  // namespace mpt::hf

@@ -14,7 +14,6 @@
 
 #include <zip.h>
 
-#include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt::hf {

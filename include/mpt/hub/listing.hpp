@@ -56,7 +56,6 @@ enum class weights { included, excluded };
 /// the weights, code and folders are left out.
 [[nodiscard]] listing model_files(listing const& files, weights choice = weights::included);
 
-/// The files of a tokenizer.
 [[nodiscard]] listing tokenizer_files(listing const& files);
 
 /// A file without which the model, or PEFT's adapter, in `folder` cannot be read; empty if it can:

@@ -16,8 +16,7 @@ namespace mpt {
 class tracker {
  public:
   tracker() = default;
-  tracker(tracker const&) = delete;
-  tracker& operator=(tracker const&) = delete;
+  tracker(tracker&&) = delete;
   virtual ~tracker() = default;
 
   /// Takes the numbers and texts of batch `step` by name.

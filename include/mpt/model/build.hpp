@@ -18,8 +18,8 @@
 
 #include <mpt/config/model.hpp>
 #include <mpt/config/model/recompute.hpp>
+#include <mpt/model/attention_positions.hpp>
 #include <mpt/model/block.hpp>
-#include <mpt/model/positions.hpp>
 #include <parallel/core/parameter.hpp>
 
 namespace mpt {

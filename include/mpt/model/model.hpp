@@ -45,8 +45,7 @@ class model {
   /// block; empty: nothing is recomputed.
   explicit model(model_config config, basic_model_groups<Comm> groups = {},
                  block_recomputation const& recompute = {});
-  model(model const&) = delete;
-  model& operator=(model const&) = delete;
+  model(model&&) = delete;
 
   [[nodiscard]] model_config const& config() const { return config_; }
   [[nodiscard]] std::size_t num_blocks() const { return blocks_.size(); }

@@ -36,8 +36,7 @@ class replicas {
     model_exchanges_ = exchanges.split(replica_of_rank);
     for (int i = 0; i < 2; ++i) streams_.emplace_back(parallel::comm_options<Comm>(device));
   }
-  replicas(replicas const&) = delete;
-  replicas& operator=(replicas const&) = delete;
+  replicas(replicas&&) = delete;
 
   /// The groups for the layers of this rank's model; valid while this object lives.
   [[nodiscard]] basic_model_groups<Comm> groups() {

@@ -31,7 +31,6 @@ struct chart {
   std::vector<chart_series> series;
 };
 
-/// The charts for which the runs have values.
 [[nodiscard]] std::vector<chart> charts_of(std::vector<run_record> const& runs);
 
 /// A value as text, with its unit.

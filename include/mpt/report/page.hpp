@@ -29,3 +29,13 @@ namespace mpt::report {
 [[nodiscard]] std::string page_of(std::vector<run_record> const& runs, std::string const& title);
 
 }  // namespace mpt::report
+
+namespace mpt::report::detail {
+
+// The files that a page carries, as the build found them.
+extern std::string_view const chart_library;         ///< JavaScript; "" where it was not found
+extern std::string_view const chart_library_styles;  ///< CSS
+extern std::string_view const page_script;
+extern std::string_view const page_styles;
+
+}  // namespace mpt::report::detail

@@ -78,7 +78,6 @@ struct run_record {
   [[nodiscard]] time_split spent() const;
   /// Whether the last program ended by itself and was not asked to stop.
   [[nodiscard]] bool is_complete() const;
-  /// The number at `key` of the summary, if it has one.
   [[nodiscard]] std::optional<double> summary_number(std::string_view key) const;
 };
 

@@ -53,7 +53,6 @@ enum class letter_case : std::uint8_t {
   caseless,  ///< Lm, Lo and marks
 };
 
-/// The case of a code point.
 [[nodiscard]] letter_case case_of(char32_t c);
 
 /// Whether a code point is a combining mark (Mn, Mc or Me).

@@ -80,7 +80,6 @@ class tokenizer {
   /// The id of a token by its role ("bos_token", "pad_token", ...), as named_token finds it.
   [[nodiscard]] std::optional<std::int32_t> id_of_role(char const* role) const;
 
-  /// Whether an id is a special token.
   [[nodiscard]] bool is_special(std::int32_t id) const;
 
   /// The largest id plus one, which is the minimum number of rows of an embedding.

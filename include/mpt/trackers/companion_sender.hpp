@@ -1,21 +1,67 @@
 // companion_sender: sends a journal's lines to a Python client, in a process that runs
 // src/companion/tracker.py.
+//
+// companion_process: a program that works beside this one and is fed lines by a pipe. It is another
+// program, not a copy of this process as in helper_process.hpp, and outlives it where it has to.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <sys/types.h>
 
-#include <mpt/trackers/companion_process.hpp>
 #include <mpt/trackers/record_sender.hpp>
+#include <parallel/core/file.hpp>
 
 namespace mpt::trackers {
+
+class companion_process {
+ public:
+  using cancellation = std::function<bool()>;
+
+  /// Starts `words`, found as a shell would, with standard error appended to `log`, in a process
+  /// group of its own, so that signals of a terminal do not reach it, and without this process's
+  /// other files. Throws when it cannot be started.
+  companion_process(std::vector<std::string> const& words, std::filesystem::path const& log);
+  companion_process(companion_process&&) = delete;
+
+  /// Closes the pipes. The program goes on by itself to its end.
+  ~companion_process();
+
+  /// Writes all of `text`; false when the program has closed its end, or when cancelled.
+  [[nodiscard]] bool write(std::string_view text, cancellation const& is_cancelled);
+
+  /// Ends the program's input.
+  void close_input();
+
+  /// The next line of its output, without the line end; nothing when its output has ended or `time`
+  /// has passed, or when cancelled.
+  [[nodiscard]] std::optional<std::string> read_line(std::chrono::milliseconds time,
+                                                     cancellation const& is_cancelled);
+
+  /// Whether the program has not ended.
+  [[nodiscard]] bool is_running();
+
+  /// Kills the program and its process group where it still runs; returns how it ended, as "was
+  /// killed by signal 9 (Killed)" or "ended with status 1".
+  std::string end();
+
+ private:
+  void describe(int status);
+
+  parallel::descriptor input_, output_;
+  ::pid_t process_ = -1;
+  std::string received_;
+  std::string ending_;
+};
 
 /// The text of src/companion/tracker.py.
 extern std::string_view const companion_script;

@@ -24,7 +24,8 @@ namespace mpt::trackers {
 
 /// What opens the trackers of a run; on rank 0 alone. They show `loggers.settings` as the run's
 /// configuration: who reads a file by load_train_config() puts its written_keys() there.
-[[nodiscard]] tracker_opener make_tracker_opener(train_config const& config,
+[[nodiscard]] tracker_opener make_tracker_opener(run_config const& run,
+                                                 checkpoint_config const& checkpoint,
                                                  loggers_config const& loggers,
                                                  http_client const& client);
 

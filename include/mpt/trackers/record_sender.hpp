@@ -36,8 +36,7 @@ class record_sender {
   using cancellation = std::function<bool()>;
 
   record_sender() = default;
-  record_sender(record_sender const&) = delete;
-  record_sender& operator=(record_sender const&) = delete;
+  record_sender(record_sender&&) = delete;
   virtual ~record_sender() = default;
 
   /// Sends some of the whole lines in `lines`, from the first; returns the bytes of the lines sent,

@@ -30,10 +30,17 @@ class batch_trainer {
         rows_(session.device()),
         guard_(run.config.run) {}
 
-  /// Ranks check each other's work at the interval of the configuration, if it has one. Collective.
+  /// Ranks check each other's work at the interval of the configuration, if it has one. `data` must
+  /// outlive the trainer. Collective.
   void check_ranks(run_data const& data) {
-    if (run_.config.run.corruption_check.interval.count > 0)
-      checks_.emplace(run_.config, data, mesh_, session_, split_.microbatch);
+    auto const& config = run_.config;
+    if (config.run.corruption_check.interval.count > 0)
+      checks_.emplace(
+          config.run.corruption_check,
+          [&config, &data, ranks = mesh_.data_ranks()](int data_rank) {
+            return data.batches(config.model, config.data, config.execution, data_rank, ranks);
+          },
+          mesh_, session_, split_.microbatch);
   }
 
   [[nodiscard]] batch_guard& guard() { return guard_; }

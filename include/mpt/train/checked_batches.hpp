@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,13 +30,16 @@ class checked_batches {
   using check_type = train::corruption_check<Session>;
   using result_type = decltype(typename check_type::result_type{}.step);
 
-  /// All arguments must outlive the object; `microbatch`: sequences per microbatch.
+  /// Returns a data rank's batches.
+  using batch_opener = std::function<std::unique_ptr<run_batches>(int data_rank)>;
+
+  /// `mesh` and `session` must outlive the object; `microbatch`: sequences per microbatch.
   /// Collective: throws on all ranks if they compute in different ways, so that their bits would
   /// differ without a fault.
-  checked_batches(train_config const& config, run_data const& data, run_mesh<Device, Comm>& mesh,
-                  Session& session, index microbatch)
+  checked_batches(corruption_check_config const& config, batch_opener open,
+                  run_mesh<Device, Comm>& mesh, Session& session, index microbatch)
       : config_(config),
-        data_(data),
+        open_(std::move(open)),
         mesh_(mesh),
         microbatch_(microbatch),
         check_(session),
@@ -44,7 +48,7 @@ class checked_batches {
   }
 
   [[nodiscard]] bool due(std::int64_t batch, training_clock const& clock) const {
-    return is_due(config_.run.corruption_check.interval, batch, clock);
+    return is_due(config_.interval, batch, clock);
   }
 
   /// Trains batch `request.position.step` as session::step does. After a
@@ -57,7 +61,7 @@ class checked_batches {
       auto result = check_.step(request, [&](int rank) { return work_of_rank(rank, batch); });
       if (result.faults.empty()) return std::move(result.step);
       auto const text = parallel::concat("batch ", batch + 1, ": ", check_.describe(result.faults));
-      bool const repeats = config_.run.corruption_check.on_transient == transient_policy::repeat;
+      bool const repeats = config_.on_transient == transient_policy::repeat;
       if (!result.may_repeat() || !repeats || attempt == max_attempts)
         parallel::fail<parallel::corrupted>(
             text, "; nothing was updated: take the machine out, and go on from a checkpoint");
@@ -69,7 +73,7 @@ class checked_batches {
   /// The first microbatch of data rank `rank` in a batch; valid until the next call.
   [[nodiscard]] typename check_type::work work_of_rank(int rank, std::int64_t batch) {
     auto& reader = readers_[rank];
-    if (reader == nullptr) reader = data_.batches(config_, rank, mesh_.data_ranks());
+    if (reader == nullptr) reader = open_(rank);
     read_.assign(mesh_.local_rows(shared_batch(*reader, batch, mesh_)));
     auto const microbatches = read_.microbatches(microbatch_, reader->share().begin, 1);
     return {microbatches.first.front(), microbatches.second.front()};
@@ -94,8 +98,8 @@ class checked_batches {
               "corruption_check out");
   }
 
-  train_config const& config_;
-  run_data const& data_;
+  corruption_check_config config_;
+  batch_opener open_;
   run_mesh<Device, Comm>& mesh_;
   index microbatch_;
   check_type check_;

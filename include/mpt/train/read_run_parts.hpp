@@ -8,11 +8,9 @@
 
 namespace mpt {
 
-/// Reads the parts that a configuration asks for. `examples`: the examples of its loaders.
+/// Reads the parts that a configuration asks for. `examples`: the examples of its loaders
+/// (read_run_examples).
 [[nodiscard]] run_parts read_run_parts(train_config const& config, run_examples examples,
                                        remote_sets sets = {});
-
-/// Reads the examples too (read_run_examples).
-[[nodiscard]] run_parts read_run_parts(train_config const& config);
 
 }  // namespace mpt

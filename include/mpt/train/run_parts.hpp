@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include <mpt/callbacks/generate_callback.hpp>
 #include <mpt/callbacks/hf_checkpointer.hpp>
-#include <mpt/callbacks/sample_prompts.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/log/tracker.hpp>
 #include <mpt/train/checkpoint/weight_source.hpp>
@@ -32,6 +32,8 @@ struct run_parts {
 };
 
 /// Returns `parts`; throws if a part that the configuration asks for is missing.
-[[nodiscard]] run_parts const& checked_parts(train_config const& config, run_parts const& parts);
+[[nodiscard]] run_parts const& checked_parts(icl_config const& icl,
+                                             callbacks_config const& callbacks,
+                                             loggers_config const& loggers, run_parts const& parts);
 
 }  // namespace mpt

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <mpt/config/train.hpp>
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 
 namespace mpt {
 

@@ -15,7 +15,7 @@
 #include <parallel/checkpoint/local/node_map.hpp>
 #include <parallel/checkpoint/save_target.hpp>
 #include <parallel/comm/any_communicator.hpp>
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 
 namespace mpt {
 

@@ -46,17 +46,18 @@ class trainer {
         parts_(parts),
         hooks_(std::move(hooks)),
         phases_(config.run.deadlines, hooks_.deadline),
-        mesh_(config, control, exchanges, device),
+        mesh_(config.execution, plan_.layout, control, exchanges, device),
         net_(config.model, mesh_.groups_of_model(), plan_.recompute),
         profiler_(config.run.profile && control.rank() == 0 ? std::make_unique<run_profiler>()
                                                             : nullptr),
-        session_(net_, device, mesh_.ranks(), groups_of(config.optimizer, config.callbacks, net_),
+        session_(net_, device, mesh_.ranks(), groups_of(config.optimizer, net_),
                  stepper_options_of(config.optimizer, config.execution, config.run, plan_),
                  with_trace(device.compute_options(), profiler_ ? &profiler_->compute() : nullptr),
                  with_trace(parallel::comm_options<Comm>(device),
                             profiler_ ? &profiler_->exchanges() : nullptr)),
         run_(config, control, mesh_.control_stream(),
-             parts.data->batches(config, mesh_.data_rank(), mesh_.data_ranks()),
+             parts.data->batches(config.model, config.data, config.execution, mesh_.data_rank(),
+                                 mesh_.data_ranks()),
              [this](std::string const& text) { reports_.say(text); }),
         reports_(run_, device, plan_, hooks_.exchange_seconds, pipeline_rank()),
         batches_(run_, mesh_, session_, plan_.split),
@@ -219,7 +220,8 @@ class trainer {
       run_.callbacks.restore(run_.control, state.callbacks);
       summary.checkpoint = summary.begun_from;
     }
-    add_notes(notes, found, config, run_.batch, is_stopped());
+    add_notes(notes, found, config.model, config.optimizer, config.execution, run_.batch,
+              is_stopped());
     return notes;
   }
   [[nodiscard]] run_state load(found_checkpoint const& found) {
@@ -246,8 +248,10 @@ class trainer {
 template <class T, class Device, parallel::communicator Comm>
 run_summary run_training(train_config const& config, any_communicator& control, Comm& exchanges,
                          Device& device, run_plan plan, run_parts const& parts, run_hooks hooks) {
-  return trainer<T, Device, Comm>(config, control, exchanges, device, std::move(plan),
-                                  checked_parts(config, parts), std::move(hooks))
+  return trainer<T, Device, Comm>(
+             config, control, exchanges, device, std::move(plan),
+             checked_parts(config.evaluation.icl, config.callbacks, config.output.loggers, parts),
+             std::move(hooks))
       .run();
 }
 

@@ -5,8 +5,26 @@
 // refers to it, as under OmegaConf; a variable that nothing refers to is refused there. Values of
 // overrides are YAML (scalars, [lists], {mappings}); mappings merge into an existing mapping,
 // everything else replaces the value.
+//
+// YAML text to config_node, through yaml-cpp's events.
+//
+// The parser uses events rather than YAML::Load, because events carry a mark for every value, show
+// aliases as aliases (a few lines of them can stand for 10^9 values: each copy counts against a
+// limit), and show a key that is written twice. Tags (nothing is constructed from data), keys that
+// are not scalars, and a second document are refused. Merge keys (`<<: *defaults`) are accepted.
+// Cost: one pass.
+//
+// `${a.b}` interpolation, as OmegaConf does it for LLM Foundry's YAMLs.
+//
+// A value that is one reference becomes a copy of the referred value of any type; inside longer
+// text the referred scalar is substituted and the result is a string. `\${` is a literal `${`;
+// `{run_name}` is not touched. References are absolute and name list items by number (`${a.0}`).
+// Cycles, unknown names and growth over the limits (each `${...}` may double a value) are errors
+// that name the location. A member of `variables` that nothing refers to is marked as unused.
+// Resolvers (`${oc.env:X}`) and nested references are not supported.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -38,5 +56,18 @@ using document_change = std::function<void(config_node& document)>;
 [[nodiscard]] config_node load_document(std::filesystem::path const& path,
                                         std::span<std::string const> overrides = {},
                                         config_limits const& limits = {});
+
+/// Parses one YAML document; `source` names it in locations ("mpt-125m.yaml:17:12"). Empty text is
+/// a null value. Throws `parallel::error` for text that is not YAML or is over the limits.
+[[nodiscard]] config_node parse_yaml(std::string_view text, std::string const& source,
+                                     config_limits const& limits = {});
+
+/// Top-level mappings whose only purpose is to be referred to.
+inline constexpr std::array<std::string_view, 2> variable_mappings{"variables", "dataset"};
+
+/// The tree with every `${...}` replaced; members of variable_mappings that nothing refers to are
+/// marked. Throws `parallel::error` as described above.
+[[nodiscard]] config_node resolve_references(config_node const& root,
+                                             config_limits const& limits = {});
 
 }  // namespace mpt

@@ -109,9 +109,6 @@ class config_reader {
   void refuse_unsupported(std::string_view key, std::string_view supported,
                           std::initializer_list<std::string_view> accepted = {});
 
-  /// Refuses a known key that has a value, `{}` too.
-  void refuse_present(std::string_view key, std::string_view instead);
-
   /// Refuses a known key that is present, blank or not.
   void refuse_named(std::string_view key, std::string_view instead);
 

@@ -9,13 +9,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdint>
 #include <filesystem>
-#include <string>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include <parallel/core/file.hpp>
 #include <parallel/core/hexadecimal.hpp>

@@ -39,8 +39,7 @@ class background_save {
       : memory_(device.template allocate_shared<std::byte>(bytes)),
         on_action_(std::move(on_action)) {}
 
-  background_save(background_save const&) = delete;
-  background_save& operator=(background_save const&) = delete;
+  background_save(background_save&&) = delete;
 
   /// Gives up the write, after the current slice.
   ~background_save() { given_up_ = true; }

@@ -6,11 +6,9 @@
 // batches since the previous one, not the run.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <system_error>
 #include <utility>

@@ -22,8 +22,7 @@ namespace detail {
 class host_wait {
  public:
   explicit host_wait(std::thread::id wait_worker) : worker(wait_worker) {}
-  host_wait(host_wait const&) = delete;
-  host_wait& operator=(host_wait const&) = delete;
+  host_wait(host_wait&&) = delete;
 
   /// Whether the event that the thread waits for has happened; never blocks.
   [[nodiscard]] virtual bool is_over() const = 0;

@@ -15,7 +15,6 @@
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
-#include <parallel/comm/neighbours.hpp>
 #include <parallel/comm/registered_memory.hpp>
 
 namespace parallel {

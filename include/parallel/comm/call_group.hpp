@@ -7,7 +7,6 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -12,7 +12,6 @@
 // (threads/wait_graph.hpp) and fails at once.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -20,7 +19,7 @@
 
 #include <parallel/comm/operation.hpp>
 #include <parallel/comm/request.hpp>
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/device/concepts.hpp>
 
 namespace parallel {
@@ -54,7 +53,7 @@ class collectives {
                               std::type_identity_t<std::span<T const>> in, reduction combine,
                               call_site caller = call_site::current()) {
     check_same_type<T>("reduce_scatter", combine, caller);
-    check_shards("reduce_scatter", "input", shard_out, in, caller);
+    check_shards("reduce_scatter", "input", std::span<T const>(shard_out), in, caller);
     return self().submit(s, {.kind = operation_kind::reduce_scatter,
                              .type = dtype_of<T>,
                              .combine = combine,
@@ -194,12 +193,6 @@ class collectives {
     auto const own_shard = whole.data() + static_cast<std::size_t>(self().rank()) * shard.size();
     require(are_disjoint(shard, whole) || shard.data() == own_shard, name, " at ", caller,
             ": the shard overlaps the ", whole_name, " but is not this rank's own part of it");
-  }
-
-  template <class T>
-  void check_shards(char const* name, char const* whole_name, std::span<T> shard,
-                    std::span<T const> whole, call_site caller) {
-    check_shards(name, whole_name, std::span<T const>(shard), whole, caller);
   }
 
   template <class T>

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <concepts>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,7 +13,7 @@
 #include <parallel/comm/coloring.hpp>
 #include <parallel/comm/operation.hpp>
 #include <parallel/comm/request.hpp>
-#include <parallel/comm/signature_exchange.hpp>
+#include <parallel/comm/signature.hpp>
 
 namespace parallel {
 
@@ -126,5 +125,13 @@ template <class C>
 concept has_split = communicator<C> && requires(C c) {
   { c.split(coloring(0), std::string()) } -> std::same_as<C>;
 };
+
+/// Prepares `comm` for sends to the next rank and to the previous one, where the first rank follows
+/// the last. Collective and blocking; does nothing where messages need no preparation. An NCCL
+/// communicator makes a channel for each direction, since its operations run one after the other.
+template <communicator C>
+void connect_neighbours(C& comm) {
+  if constexpr (requires { comm.connect_neighbours(); }) comm.connect_neighbours();
+}
 
 }  // namespace parallel

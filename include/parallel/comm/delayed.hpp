@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <random>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 

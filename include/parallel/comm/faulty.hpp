@@ -14,7 +14,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -23,7 +22,6 @@
 #include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/combine.hpp>
-#include <parallel/comm/detail/visit.hpp>
 #include <parallel/comm/forwarding.hpp>
 
 namespace parallel {

@@ -11,12 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
-#include <parallel/core/call_site.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/reduction.hpp>
@@ -89,7 +86,6 @@ struct operation {
   /// The signature by which error messages describe this operation; null: its own.
   std::shared_ptr<signature const> described_as = nullptr;
 
-  /// Bytes of `count` elements.
   [[nodiscard]] std::size_t bytes() const { return count * size_of(type); }
   /// The element type of the output.
   [[nodiscard]] dtype out_type() const {

@@ -8,7 +8,6 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
-#include <utility>
 
 #include <parallel/comm/concepts.hpp>
 #include <parallel/device/buffer.hpp>

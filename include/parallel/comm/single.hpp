@@ -26,7 +26,6 @@ class single : public collectives<single, host::stream> {
   /// Does nothing, since no rank waits for another.
   void abort(std::string const&) {}
 
-  /// Enqueues `op`.
   request submit(host::stream& s, operation const& op) {
     return detail::enqueue(s, {}, op, [op, mover = detail::exchange_mover(s)] {
       for_each_member(op, [&](operation const& member) {

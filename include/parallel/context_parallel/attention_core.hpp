@@ -4,7 +4,6 @@
 
 #include <array>
 #include <limits>
-#include <span>
 #include <type_traits>
 
 #include <parallel/context_parallel/attention_ranks.hpp>
@@ -72,12 +71,18 @@ struct attention_core {
   template <class Stream>
   void backward(context<Stream>& c, run const& q, run const& k, matrix_view<T const> rows,
                 matrix_view<accumulate> d_rows) const {
-    ops::extend_attention_backward(
-        c.stream, run_rows(c, ops::rows_view<accumulate>(d_queries), q),
-        run_rows(c, keys_of(d_rows), k), run_rows(c, values_of(d_rows), k),
-        run_rows(c, ops::rows_view<T const>(d_values), q), run_rows(c, layout.q(packed), q),
-        run_rows(c, keys_of(rows), k), run_rows(c, values_of(rows), k),
-        run_rows(c, ops::rows_view<T const>(values), q), lse_of(q), pair_options(c, q, k));
+    ops::extend_attention_backward(c.stream,
+                                   ops::extend_attention_backward_arguments<T>{
+                                       .dq = run_rows(c, ops::rows_view<accumulate>(d_queries), q),
+                                       .dk = run_rows(c, keys_of(d_rows), k),
+                                       .dv = run_rows(c, values_of(d_rows), k),
+                                       .dout = run_rows(c, ops::rows_view<T const>(d_values), q),
+                                       .q = run_rows(c, layout.q(packed), q),
+                                       .k = run_rows(c, keys_of(rows), k),
+                                       .v = run_rows(c, values_of(rows), k),
+                                       .out = run_rows(c, ops::rows_view<T const>(values), q),
+                                       .lse = lse_of(q),
+                                       .options = pair_options(c, q, k)});
   }
 
   // The interface of heads_core. From the forward pass on, packed, values and lse cover all rows
@@ -125,12 +130,17 @@ struct attention_core {
                                               matrix_view<T const> gradient) const {
     index const length = c.sequence;
     auto const d_packed = c.template allocate<T, 2>(packed.extents());
-    ops::attention_backward(c.stream, split(layout.q(d_packed), length),
-                            split(layout.k(d_packed), length), split(layout.v(d_packed), length),
-                            split(ops::rows_view<T const>(gradient), length),
-                            split(layout.q(packed), length), split(layout.k(packed), length),
-                            split(layout.v(packed), length),
-                            split(ops::rows_view<T const>(values), length), lse, options);
+    ops::attention_backward(c.stream, ops::attention_backward_arguments<T>{
+                                          .dq = split(layout.q(d_packed), length),
+                                          .dk = split(layout.k(d_packed), length),
+                                          .dv = split(layout.v(d_packed), length),
+                                          .dout = split(ops::rows_view<T const>(gradient), length),
+                                          .q = split(layout.q(packed), length),
+                                          .k = split(layout.k(packed), length),
+                                          .v = split(layout.v(packed), length),
+                                          .out = split(ops::rows_view<T const>(values), length),
+                                          .lse = lse,
+                                          .options = options});
     return d_packed;
   }
 

@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <array>
 #include <concepts>
-#include <type_traits>
 #include <vector>
 
 #include <parallel/context_parallel/sequence_partition.hpp>

@@ -6,7 +6,6 @@
 // sequences, shifted before the sequences are divided, so only attention crosses between chunks.
 #pragma once
 
-#include <array>
 #include <span>
 #include <string>
 #include <vector>

@@ -48,46 +48,26 @@ namespace detail {
 template <class T>
 struct dtype_of;
 template <>
-struct dtype_of<std::uint8_t> {
-  static constexpr auto value = dtype::u8;
-};
+struct dtype_of<std::uint8_t> : std::integral_constant<dtype, dtype::u8> {};
 template <>
-struct dtype_of<std::byte> {
-  static constexpr auto value = dtype::u8;
-};
+struct dtype_of<std::byte> : std::integral_constant<dtype, dtype::u8> {};
 template <>
-struct dtype_of<std::int32_t> {
-  static constexpr auto value = dtype::i32;
-};
+struct dtype_of<std::int32_t> : std::integral_constant<dtype, dtype::i32> {};
 template <>
-struct dtype_of<std::int64_t> {
-  static constexpr auto value = dtype::i64;
-};
+struct dtype_of<std::int64_t> : std::integral_constant<dtype, dtype::i64> {};
 template <>
-struct dtype_of<std::uint64_t> {
-  static constexpr auto value = dtype::u64;
-};
+struct dtype_of<std::uint64_t> : std::integral_constant<dtype, dtype::u64> {};
 template <>
-struct dtype_of<bf16> {
-  static constexpr auto value = dtype::bf16;
-};
+struct dtype_of<bf16> : std::integral_constant<dtype, dtype::bf16> {};
 template <>
-struct dtype_of<float> {
-  static constexpr auto value = dtype::f32;
-};
+struct dtype_of<float> : std::integral_constant<dtype, dtype::f32> {};
 template <>
-struct dtype_of<double> {
-  static constexpr auto value = dtype::f64;
-};
+struct dtype_of<double> : std::integral_constant<dtype, dtype::f64> {};
 
 template <class T>
-struct accumulate {
-  using type = T;
-};
+struct accumulate : std::type_identity<T> {};
 template <>
-struct accumulate<bf16> {
-  using type = float;
-};
+struct accumulate<bf16> : std::type_identity<float> {};
 }  // namespace detail
 
 template <class T>

@@ -72,7 +72,6 @@ struct parameter_base {
     return product;
   }
 
-  /// Extents of the whole tensor.
   [[nodiscard]] std::vector<index> const& tensor_extents() const {
     return whole_extents.empty() ? extents : whole_extents;
   }

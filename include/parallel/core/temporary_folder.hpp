@@ -21,8 +21,7 @@ class temporary_folder {
       files::failure(name, "cannot create this folder");
     path_ = name;
   }
-  temporary_folder(temporary_folder const&) = delete;
-  temporary_folder& operator=(temporary_folder const&) = delete;
+  temporary_folder(temporary_folder&&) = delete;
   ~temporary_folder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);

@@ -63,13 +63,6 @@ class tensor_view {
     return data_[offset];
   }
 
-  /// The elements under another shape of the same volume.
-  template <std::size_t M>
-  [[nodiscard]] constexpr tensor_view<T, M> reshape(shape<M> extents) const {
-    assert(volume(extents) == size());
-    return {data_, extents};
-  }
-
   /// Elements [begin, end) of the outermost dimension.
   [[nodiscard]] constexpr tensor_view slice(index begin, index end) const {
     assert(0 <= begin && begin <= end && end <= extents_[0]);

@@ -81,8 +81,7 @@ class arena {
    public:
     explicit scope(arena& owner) : owner_(owner), mark_(owner.mark()) {}
     ~scope() { owner_.release(mark_); }
-    scope(scope const&) = delete;
-    scope& operator=(scope const&) = delete;
+    scope(scope&&) = delete;
 
    private:
     arena& owner_;

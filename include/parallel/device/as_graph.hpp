@@ -3,9 +3,11 @@
 
 #include <compare>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
+#include <parallel/core/config.hpp>
 #include <parallel/core/tensor.hpp>
 
 namespace parallel {
@@ -34,6 +36,20 @@ auto as_graph(Stream& s, graph_key const& key, Work&& work) {
     s.run_as_graph(key, [&] { out.emplace(work()); });
     return *std::move(out);
   }
+}
+
+namespace detail {
+struct no_annotation {};
+}  // namespace detail
+
+/// Names the work that is enqueued on `s` while the result lives. `name()` returns a std::string
+/// and is called only if the stream supports a profiler, by a member annotate(std::string const&).
+template <class Stream, class Name>
+[[nodiscard]] auto annotate(Stream& s, Name const& name) {
+  if constexpr (requires { s.annotate(std::string()); })
+    return s.annotate(name());
+  else
+    return detail::no_annotation{};
 }
 
 }  // namespace parallel

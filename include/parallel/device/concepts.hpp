@@ -8,7 +8,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 
 #include <parallel/core/clock.hpp>
@@ -56,7 +55,7 @@ inline constexpr bool waits_asynchronously =
 /// Allocates `buffer`s of trivially copyable elements: `allocate`, `allocate_zeroed`, and
 /// `allocate_shared` (zeroed), whose memory the host and the operations on `stream_type` both
 /// reach. The meta device, which only counts bytes, is a memory_device. A device may also have
-/// `allocate_exchanged` for memory that ranks exchange (exchanged_memory.hpp).
+/// `allocate_exchanged` for memory that ranks exchange (buffer.hpp).
 template <class D>
 concept memory_device = stream<typename D::stream_type> && requires(D d, std::size_t count) {
   { d.template allocate<float>(count) } -> std::same_as<buffer<float>>;
@@ -74,6 +73,13 @@ concept device = memory_device<D> &&
   requires std::constructible_from<typename D::stream_type, decltype(d.compute_options())>;
   d.upload(to, from);
   d.download(to, from);
+};
+
+/// The event of streams on which nothing is ever pending: it is always reached.
+struct reached_event {
+  void wait() const {}
+  [[nodiscard]] bool ready() const { return true; }
+  [[nodiscard]] bool wait_until(steady_time) const { return true; }
 };
 
 }  // namespace parallel

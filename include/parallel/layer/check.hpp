@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 
 #include <parallel/core/packed_documents.hpp>
 #include <parallel/core/partial_values.hpp>

@@ -12,7 +12,6 @@
 
 #include <parallel/comm/call_group.hpp>
 #include <parallel/comm/concepts.hpp>
-#include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/device/meta/device.hpp>
 

@@ -47,33 +47,31 @@ struct affine_arguments {
   }
 };
 
-struct affine_fn {
-  template <class Stream, writable T>
-  void operator()(Stream& s, matrix_view<T> y, matrix_view<std::type_identity_t<T> const> x,
-                  matrix_view<std::type_identity_t<T> const> weight,
-                  vector_view<std::type_identity_t<T> const> bias,
-                  std::type_identity_t<matrix_view<T const>> addend = {}) const {
-    if constexpr (adds_bias_in_products<Stream, T>) {
-      detail::require_equal("affine", "the number of rows of y", y.extent(0), "that of x",
-                            x.extent(0));
-      detail::require_equal("affine", "the number of columns of y", y.extent(1),
-                            "the number of rows of W", weight.extent(0));
-      detail::require_equal("affine", "the number of columns of x", x.extent(1), "that of W",
-                            weight.extent(1));
-      detail::require_equal("affine", "the number of columns of y", y.extent(1), "the size of bias",
-                            bias.extent(0));
-      static_cast<void>(detail::has_addend("affine", addend.extents(), y.extents()));
-      run_operation(s, affine_arguments<T>{y, x, weight, bias, addend});
-    } else {
-      matmul(s, y, x, weight, {.transpose_b = true});
-      add_bias(s, y, bias, addend);
-    }
-  }
-};
 /// affine(s, y, x, W, bias, addend): y [m, out] = x [m, in] W [out, in]ᵀ + bias [out], plus
 /// `addend` [m, out] unless it is empty. The result is rounded once, or twice on devices that add
 /// bias and addend after the product. y must not overlap any other argument.
-inline constexpr affine_fn affine{};
+inline constexpr auto affine = []<class Stream, writable T>(
+                                   Stream& s, matrix_view<T> y,
+                                   matrix_view<std::type_identity_t<T> const> x,
+                                   matrix_view<std::type_identity_t<T> const> weight,
+                                   vector_view<std::type_identity_t<T> const> bias,
+                                   std::type_identity_t<matrix_view<T const>> addend = {}) {
+  if constexpr (adds_bias_in_products<Stream, T>) {
+    detail::require_equal("affine", "the number of rows of y", y.extent(0), "that of x",
+                          x.extent(0));
+    detail::require_equal("affine", "the number of columns of y", y.extent(1),
+                          "the number of rows of W", weight.extent(0));
+    detail::require_equal("affine", "the number of columns of x", x.extent(1), "that of W",
+                          weight.extent(1));
+    detail::require_equal("affine", "the number of columns of y", y.extent(1), "the size of bias",
+                          bias.extent(0));
+    static_cast<void>(detail::has_addend("affine", addend.extents(), y.extents()));
+    run_operation(s, affine_arguments<T>{y, x, weight, bias, addend});
+  } else {
+    matmul(s, y, x, weight, {.transpose_b = true});
+    add_bias(s, y, bias, addend);
+  }
+};
 
 template <class T>
 struct affine_backward_weight_arguments {
@@ -100,34 +98,31 @@ struct affine_backward_weight_arguments {
   }
 };
 
-struct affine_backward_weight_fn {
-  template <class Stream, class A, class T>
-  void operator()(Stream& s, matrix_view<A> dweight, vector_view<A> dbias, matrix_view<T> dy,
-                  matrix_view<T> x, bool accumulate) const {
-    using element = std::remove_const_t<T>;
-    if constexpr (adds_bias_in_products<Stream, element>) {
-      auto constexpr name = "affine_backward_weight";
-      detail::require_equal(name, "the number of rows of dy", dy.extent(0), "that of x",
-                            x.extent(0));
-      detail::require_equal(name, "the number of columns of dy", dy.extent(1),
-                            "the number of rows of dweight", dweight.extent(0));
-      detail::require_equal(name, "the number of columns of x", x.extent(1), "that of dweight",
-                            dweight.extent(1));
-      detail::require_equal(name, "the number of columns of dy", dy.extent(1), "the size of dbias",
-                            dbias.extent(0));
-      run_operation(s, affine_backward_weight_arguments<element>{
-                           dweight, dbias, matrix_view<element const>(dy),
-                           matrix_view<element const>(x), accumulate});
-    } else {
-      matmul(s, dweight, dy, x, {.transpose_a = true, .accumulate = accumulate});
-      add_bias_backward(s, dbias, dy);
-    }
-  }
-};
 /// affine_backward_weight(s, dweight, dbias, dy, x, accumulate): dweight [out, in] = dy [m, out]ᵀ x
 /// [m, in], added to the previous dweight if `accumulate` is set, and dbias [out] += the column
 /// sums of dy. Both gradients are accumulate_t<T>. The order of summation depends on the shape
 /// alone, or on the tuned algorithm.
-inline constexpr affine_backward_weight_fn affine_backward_weight{};
+inline constexpr auto affine_backward_weight = []<class Stream, class A, class T>(
+                                                   Stream& s, matrix_view<A> dweight,
+                                                   vector_view<A> dbias, matrix_view<T> dy,
+                                                   matrix_view<T> x, bool accumulate) {
+  using element = std::remove_const_t<T>;
+  if constexpr (adds_bias_in_products<Stream, element>) {
+    auto constexpr name = "affine_backward_weight";
+    detail::require_equal(name, "the number of rows of dy", dy.extent(0), "that of x", x.extent(0));
+    detail::require_equal(name, "the number of columns of dy", dy.extent(1),
+                          "the number of rows of dweight", dweight.extent(0));
+    detail::require_equal(name, "the number of columns of x", x.extent(1), "that of dweight",
+                          dweight.extent(1));
+    detail::require_equal(name, "the number of columns of dy", dy.extent(1), "the size of dbias",
+                          dbias.extent(0));
+    run_operation(
+        s, affine_backward_weight_arguments<element>{dweight, dbias, matrix_view<element const>(dy),
+                                                     matrix_view<element const>(x), accumulate});
+  } else {
+    matmul(s, dweight, dy, x, {.transpose_a = true, .accumulate = accumulate});
+    add_bias_backward(s, dbias, dy);
+  }
+};
 
 }  // namespace parallel::ops

@@ -30,10 +30,6 @@ namespace parallel::ops {
 
 namespace detail {
 
-/// The elements of results: of T, or accumulated over parts of the keys.
-template <class T, bool Extends>
-using attention_result_t = std::conditional_t<Extends, accumulate_t<T>, T>;
-
 /// A view that an operation overwrites, or changes if it Extends a result over other keys.
 template <bool Extends, class View>
 [[nodiscard]] auto attention_result(View const& view) {
@@ -41,20 +37,6 @@ template <bool Extends, class View>
     return updates(view);
   else
     return view;
-}
-
-/// Throws `error` unless the results and the gradient of `out` have the shapes of q and k.
-template <class T, class DO, class Q, class K, class V, class O>
-void check_attention_backward(std::string_view name, heads_view<T> dq, heads_view<T> dk,
-                              heads_view<T> dv, heads_view<DO> dout, heads_view<Q> q,
-                              heads_view<K> k, heads_view<V> v, heads_view<O> out,
-                              attention_options const& options) {
-  check_attention(name, q, k, v, options);
-  check_heads(name, "dq", dq, q, q.sequence, q.heads);
-  check_heads(name, "dk", dk, q, k.sequence, k.heads);
-  check_heads(name, "dv", dv, q, k.sequence, k.heads);
-  check_heads(name, "dout", dout, q, q.sequence, q.heads);
-  check_heads(name, "out", out, q, q.sequence, q.heads);
 }
 
 }  // namespace detail
@@ -107,7 +89,8 @@ struct attention_fn {
 /// enqueued when the shapes do not fit.
 inline constexpr attention_fn attention{};
 
-/// Extends: the gradients over these keys are added to dq, dk and dv (extend_attention.hpp).
+/// The gradients dq, dk and dv for dout, the gradient of `out`, given the arguments and results of
+/// `attention`. Extends: they are over these keys alone, and are added (extend_attention.hpp).
 template <class T, bool Extends>
 struct basic_attention_backward_arguments {
   static constexpr char const* name = Extends ? "extend_attention_backward" : "attention_backward";
@@ -120,7 +103,7 @@ struct basic_attention_backward_arguments {
   heads_view<T const> v;
   heads_view<T const> out;
   tensor_view<accumulate_t<T> const, 3> lse;
-  attention_options options;
+  attention_options options = {};
 
   [[nodiscard]] auto operands() const {
     return std::tuple(detail::attention_result<Extends>(dq), detail::attention_result<Extends>(dk),
@@ -131,36 +114,33 @@ struct basic_attention_backward_arguments {
     return 5 * detail::attention_product(q, k.sequence, options);
   }
   [[nodiscard]] index parts() const { return k.batch * k.heads; }
-  void compute(index head) const {
-    detail::attend_backward(head, dq, dk, dv, dout, q, k, v, out, lse, options, Extends);
+  void compute(index head) const { detail::attend_backward(head, *this); }
+  /// Throws `error` unless the gradients and results have the shapes of q and k.
+  void check() const {
+    detail::check_attention(name, q, k, v, options);
+    detail::check_heads(name, "dq", dq, q, q.sequence, q.heads);
+    detail::check_heads(name, "dk", dk, q, k.sequence, k.heads);
+    detail::check_heads(name, "dv", dv, q, k.sequence, k.heads);
+    detail::check_heads(name, "dout", dout, q, q.sequence, q.heads);
+    detail::check_heads(name, "out", out, q, q.sequence, q.heads);
   }
 };
 template <class T>
 using attention_backward_arguments = basic_attention_backward_arguments<T, false>;
 
 struct attention_backward_fn {
-  template <class Stream, class T, class DO, class Q, class K, class V, class O, class L>
-  void operator()(Stream& s, heads_view<T> dq, heads_view<T> dk, heads_view<T> dv,
-                  heads_view<DO> dout, heads_view<Q> q, heads_view<K> k, heads_view<V> v,
-                  heads_view<O> out, tensor_view<L, 3> lse, attention_options options = {}) const {
-    static_assert(std::is_same_v<Q const, T const> && std::is_same_v<K const, T const> &&
-                      std::is_same_v<V const, T const> && std::is_same_v<O const, T const> &&
-                      std::is_same_v<DO const, T const>,
-                  "attention_backward: all views of heads must have the same element type");
-    constexpr auto name = "attention_backward";
-    detail::check_attention_backward(name, dq, dk, dv, dout, q, k, v, out, options);
-    if (dk.size() == 0) return;
-    detail::check_lse(name, lse, q);
-    run_operation(s, attention_backward_arguments<T>{
-                         dq, dk, dv, heads_view<T const>(dout), heads_view<T const>(q),
-                         heads_view<T const>(k), heads_view<T const>(v), heads_view<T const>(out),
-                         tensor_view<accumulate_t<T> const, 3>(lse), options});
+  template <class Stream, class T>
+  void operator()(Stream& s, attention_backward_arguments<T> const& a) const {
+    a.check();
+    if (a.dk.size() == 0) return;
+    detail::check_lse(a.name, a.lse, a.q);
+    run_operation(s, a);
   }
 };
-/// attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options): the gradients for dout,
-/// given the arguments and results of `attention`. dq, dk and dv are overwritten; they may be parts
-/// of one packed matrix, but must not overlap the inputs. The result is deterministic, except on
-/// devices where that is slow: there the stream's options choose (cuda::stream_options).
+/// attention_backward(s, attention_backward_arguments<T>{.dq = ..., .dk = ..., ...}): dq, dk and dv
+/// are overwritten; they may be parts of one packed matrix, but must not overlap the inputs. The
+/// result is deterministic, except on devices where that is slow: there the stream's options choose
+/// (cuda::stream_options).
 inline constexpr attention_backward_fn attention_backward{};
 
 }  // namespace parallel::ops

@@ -9,18 +9,27 @@
 #pragma once
 
 #include <concepts>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
+#include <parallel/core/config.hpp>
 #include <parallel/device/cuda/issuing_stream.hpp>
 #include <parallel/device/cuda/stream.hpp>
 #include <parallel/ops/affine.hpp>
-#include <parallel/ops/cuda/attention.hpp>
 #include <parallel/ops/cuda/matmul.hpp>
 #include <parallel/ops/cuda/tuning.hpp>
 #include <parallel/ops/norm/norm_gradients.hpp>
 #include <parallel/ops/operation.hpp>
 
 namespace parallel::cuda {
+
+/// The reasons why calls in bf16 on this stream ran on the plain kernels, which take many times as
+/// long (attention_path.hpp has the reasons); empty if all ran on fused ones. Stream is
+/// cuda::stream; it is a template parameter, so that programs can test whether the streams of a
+/// device support this query.
+template <class Stream>
+[[nodiscard]] std::vector<std::string_view> plain_attention_reasons(Stream& s);
 
 /// Runs any operation, for the element types that it is compiled for (src/kernels/instances). A
 /// .cu file that needs other types includes the operation's kernel and run.cuh.

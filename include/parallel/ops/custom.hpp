@@ -17,17 +17,14 @@ using meta::updates;
 /// (train/checks/model_check.hpp). This is for streams whose tasks are host code; a GPU needs a
 /// kernel (docs/gpu.md). Pass every view that the task uses: the check cannot see the others.
 /// Throws `error` if a view is bound to no memory.
-struct custom_fn {
-  template <class Stream, class Task, class... Views>
-  void operator()(Stream& s, Task&& task, Views const&... views) const {
-    if constexpr (requires { s.touch(views...); }) {
-      s.touch(views...);
-    } else {
-      meta::require_bound(views...);
-      s.enqueue(std::forward<Task>(task));
-    }
+inline constexpr auto custom = []<class Stream, class Task, class... Views>(Stream& s, Task&& task,
+                                                                            Views const&... views) {
+  if constexpr (requires { s.touch(views...); }) {
+    s.touch(views...);
+  } else {
+    meta::require_bound(views...);
+    s.enqueue(std::forward<Task>(task));
   }
 };
-inline constexpr custom_fn custom{};
 
 }  // namespace parallel::ops

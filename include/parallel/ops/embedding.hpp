@@ -72,20 +72,18 @@ struct embedding_arguments {
   }
 };
 
-struct embedding_fn {
-  template <class Stream, class T>
-  void operator()(Stream& s, matrix_view<T> y, vector_view<std::int32_t const> ids,
-                  matrix_view<std::type_identity_t<T> const> table, table_slice slice = {}) const {
-    detail::require_equal("embedding", "the number of rows of y", y.extent(0), "that of ids",
-                          ids.extent(0));
-    detail::require_equal("embedding", "the width of y", y.extent(1), "that of the table",
-                          table.extent(1));
-    run_operation(s, embedding_arguments<T>{y, ids, table, slice});
-  }
-};
 /// embedding(s, y, ids, table, slice): y[m,:] = table[ids[m],:] for y [M,D], ids [M], table [V,D].
 /// With a slice of the table the sum of y over all slices is that.
-inline constexpr embedding_fn embedding{};
+inline constexpr auto embedding =
+    []<class Stream, class T>(Stream& s, matrix_view<T> y, vector_view<std::int32_t const> ids,
+                              matrix_view<std::type_identity_t<T> const> table,
+                              table_slice slice = {}) {
+      detail::require_equal("embedding", "the number of rows of y", y.extent(0), "that of ids",
+                            ids.extent(0));
+      detail::require_equal("embedding", "the width of y", y.extent(1), "that of the table",
+                            table.extent(1));
+      run_operation(s, embedding_arguments<T>{y, ids, table, slice});
+    };
 
 template <class T>
 struct embedding_backward_arguments {
@@ -106,21 +104,18 @@ struct embedding_backward_arguments {
   }
 };
 
-struct embedding_backward_fn {
-  template <class Stream, class T>
-  void operator()(Stream& s, matrix_view<accumulate_t<T>> dtable, matrix_view<T> dy,
-                  vector_view<std::int32_t const> ids, table_slice slice = {}) const {
-    auto constexpr name = "embedding_backward";
-    detail::require_equal(name, "the number of rows of dy", dy.extent(0), "that of ids",
-                          ids.extent(0));
-    detail::require_equal(name, "the width of dy", dy.extent(1), "that of dtable",
-                          dtable.extent(1));
-    run_operation(s, embedding_backward_arguments<std::remove_const_t<T>>{
-                         dtable, matrix_view<std::remove_const_t<T> const>(dy), ids, slice});
-  }
-};
 /// embedding_backward(s, dtable, dy, ids, slice): dtable[ids[m],:] += dy[m,:].
-inline constexpr embedding_backward_fn embedding_backward{};
+inline constexpr auto embedding_backward =
+    []<class Stream, class T>(Stream& s, matrix_view<accumulate_t<T>> dtable, matrix_view<T> dy,
+                              vector_view<std::int32_t const> ids, table_slice slice = {}) {
+      auto constexpr name = "embedding_backward";
+      detail::require_equal(name, "the number of rows of dy", dy.extent(0), "that of ids",
+                            ids.extent(0));
+      detail::require_equal(name, "the width of dy", dy.extent(1), "that of dtable",
+                            dtable.extent(1));
+      run_operation(s, embedding_backward_arguments<std::remove_const_t<T>>{
+                           dtable, matrix_view<std::remove_const_t<T> const>(dy), ids, slice});
+    };
 
 struct position_options {
   index first = 0;  // position of the first token of every sequence (context parallelism)
@@ -144,17 +139,15 @@ struct add_positions_arguments {
   }
 };
 
-struct add_positions_fn {
-  template <class Stream, class T>
-  void operator()(Stream& s, matrix_view<T> y, matrix_view<std::type_identity_t<T> const> table,
-                  index sequence, position_options options = {}) const {
-    detail::check_positions("add_positions", y, table, sequence, options.first);
-    run_operation(s, add_positions_arguments<T>{y, table, sequence, options});
-  }
-};
 /// add_positions(s, y, table, sequence, {.first}): y[r,:] += table[first + r % sequence,:] for y
 /// [batch * sequence, D] and table [P,D].
-inline constexpr add_positions_fn add_positions{};
+inline constexpr auto add_positions = []<class Stream, class T>(
+                                          Stream& s, matrix_view<T> y,
+                                          matrix_view<std::type_identity_t<T> const> table,
+                                          index sequence, position_options options = {}) {
+  detail::check_positions("add_positions", y, table, sequence, options.first);
+  run_operation(s, add_positions_arguments<T>{y, table, sequence, options});
+};
 
 template <class T>
 struct add_positions_backward_arguments {
@@ -173,17 +166,15 @@ struct add_positions_backward_arguments {
   }
 };
 
-struct add_positions_backward_fn {
-  template <class Stream, class T>
-  void operator()(Stream& s, matrix_view<accumulate_t<T>> dtable, matrix_view<T> dy, index sequence,
-                  position_options options = {}) const {
-    detail::check_positions("add_positions_backward", dy, dtable, sequence, options.first);
-    run_operation(s, add_positions_backward_arguments<std::remove_const_t<T>>{
-                         dtable, matrix_view<std::remove_const_t<T> const>(dy), sequence, options});
-  }
-};
 /// add_positions_backward(s, dtable, dy, sequence, {.first}): dtable[first + r % sequence,:] +=
 /// dy[r,:].
-inline constexpr add_positions_backward_fn add_positions_backward{};
+inline constexpr auto add_positions_backward = []<class Stream, class T>(
+                                                   Stream& s, matrix_view<accumulate_t<T>> dtable,
+                                                   matrix_view<T> dy, index sequence,
+                                                   position_options options = {}) {
+  detail::check_positions("add_positions_backward", dy, dtable, sequence, options.first);
+  run_operation(s, add_positions_backward_arguments<std::remove_const_t<T>>{
+                       dtable, matrix_view<std::remove_const_t<T> const>(dy), sequence, options});
+};
 
 }  // namespace parallel::ops

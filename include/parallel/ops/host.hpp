@@ -10,7 +10,6 @@
 #include <parallel/ops/host/loss/sliced_cross_entropy.hpp>
 #include <parallel/ops/host/matmul.hpp>
 #include <parallel/ops/host/norm/norm.hpp>
-#include <parallel/ops/host/norm/norm_gradients.hpp>
 #include <parallel/ops/host/pointwise/activation.hpp>
 #include <parallel/ops/host/pointwise/bias.hpp>
 #include <parallel/ops/host/pointwise/clip.hpp>

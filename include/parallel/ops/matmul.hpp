@@ -66,33 +66,6 @@ struct matmul_arguments {
   void compute(index row) const { detail::matmul_rows(row, row + 1, c, a, b, options, addend); }
 };
 
-struct matmul_fn {
-  template <class Stream, writable C, class TA, class TB>
-  void operator()(Stream& s, matrix_view<C> c, matrix_view<TA> a, matrix_view<TB> b,
-                  matmul_options options = {},
-                  std::type_identity_t<matrix_view<C const>> addend = {}) const {
-    using T = std::remove_const_t<TA>;
-    static_assert(std::is_same_v<T, std::remove_const_t<TB>>,
-                  "matmul: A and B must have the same element type");
-    static_assert(
-        std::is_same_v<C, T> || std::is_same_v<C, accumulate_t<T>>,
-        "matmul: C must have the element type of A and B, or that in which they accumulate");
-    index const depth_a = a.extent(options.transpose_a ? 0 : 1);
-    index const depth_b = b.extent(options.transpose_b ? 1 : 0);
-    detail::require_equal("matmul", "the number of rows of C", c.extent(0), "that of op(A)",
-                          a.extent(options.transpose_a ? 1 : 0));
-    detail::require_equal("matmul", "the number of columns of C", c.extent(1), "that of op(B)",
-                          b.extent(options.transpose_b ? 0 : 1));
-    detail::require_equal("matmul", "the number of columns of op(A)", depth_a,
-                          "the number of rows of op(B)", depth_b);
-    bool const adds_matrix = detail::has_addend("matmul", addend.extents(), c.extents());
-    require(!adds_matrix || !options.accumulate, "ops::matmul: either C is added to, or an addend");
-    if (options.accumulate) addend = c;
-    options.accumulate |= adds_matrix;
-    run_operation(s, matmul_arguments<C, T>{c, matrix_view<T const>(a), matrix_view<T const>(b),
-                                            options, addend});
-  }
-};
 /// matmul(s, c, a, b, {.transpose_a, .transpose_b, .accumulate}, addend): c [m, n] = op(a) [m, k]
 /// op(b) [k, n], plus `addend` [m, n] of c's type unless it is empty, or plus c if `accumulate` is
 /// set. c must not overlap a, b or the addend. Throws `error` before anything is enqueued when the
@@ -100,6 +73,30 @@ struct matmul_fn {
 ///
 /// In a device's run_operation(s, matmul_arguments<C, T>{c, a, b, options, addend}), `accumulate`
 /// states whether a matrix is added, and `addend` which one: c itself, or another matrix.
-inline constexpr matmul_fn matmul{};
+inline constexpr auto matmul = []<class Stream, writable C, class TA, class TB>(
+                                   Stream& s, matrix_view<C> c, matrix_view<TA> a,
+                                   matrix_view<TB> b, matmul_options options = {},
+                                   std::type_identity_t<matrix_view<C const>> addend = {}) {
+  using T = std::remove_const_t<TA>;
+  static_assert(std::is_same_v<T, std::remove_const_t<TB>>,
+                "matmul: A and B must have the same element type");
+  static_assert(
+      std::is_same_v<C, T> || std::is_same_v<C, accumulate_t<T>>,
+      "matmul: C must have the element type of A and B, or that in which they accumulate");
+  index const depth_a = a.extent(options.transpose_a ? 0 : 1);
+  index const depth_b = b.extent(options.transpose_b ? 1 : 0);
+  detail::require_equal("matmul", "the number of rows of C", c.extent(0), "that of op(A)",
+                        a.extent(options.transpose_a ? 1 : 0));
+  detail::require_equal("matmul", "the number of columns of C", c.extent(1), "that of op(B)",
+                        b.extent(options.transpose_b ? 0 : 1));
+  detail::require_equal("matmul", "the number of columns of op(A)", depth_a,
+                        "the number of rows of op(B)", depth_b);
+  bool const adds_matrix = detail::has_addend("matmul", addend.extents(), c.extents());
+  require(!adds_matrix || !options.accumulate, "ops::matmul: either C is added to, or an addend");
+  if (options.accumulate) addend = c;
+  options.accumulate |= adds_matrix;
+  run_operation(s, matmul_arguments<C, T>{c, matrix_view<T const>(a), matrix_view<T const>(b),
+                                          options, addend});
+};
 
 }  // namespace parallel::ops

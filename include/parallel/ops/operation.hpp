@@ -24,8 +24,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <tuple>
 #include <type_traits>
 
 #include <parallel/core/tensor.hpp>

@@ -56,16 +56,13 @@ struct squared_norm_arguments {
   }
 };
 
-struct squared_norm_fn {
-  template <class Stream, class T>
-  void operator()(Stream& s, sum_t<T>* out, std::span<T> x) const {
-    run_operation(s, squared_norm_arguments<std::remove_const_t<T>>{
-                         out, std::span<std::remove_const_t<T> const>(x)});
-  }
-};
 /// squared_norm(s, out, x): *out += sum of x[i]^2. x is float, bf16, double (out double) or
 /// std::uint64_t (out std::uint64_t).
-inline constexpr squared_norm_fn squared_norm{};
+inline constexpr auto squared_norm = []<class Stream, class T>(Stream& s, sum_t<T>* out,
+                                                               std::span<T> x) {
+  run_operation(s, squared_norm_arguments<std::remove_const_t<T>>{
+                       out, std::span<std::remove_const_t<T> const>(x)});
+};
 
 template <class T>
 struct exact_squared_norm_arguments {
@@ -82,18 +79,15 @@ struct exact_squared_norm_arguments {
   }
 };
 
-struct exact_squared_norm_fn {
-  template <class Stream, class T>
-  void operator()(Stream& s, exact_sum* out, std::span<T> x) const {
-    run_operation(s, exact_squared_norm_arguments<std::remove_const_t<T>>{
-                         out, std::span<std::remove_const_t<T> const>(x)});
-  }
-};
 /// exact_squared_norm(s, out, x): *out += x[i]^2, each square rounded to double (squares of float
 /// and bf16 are exact), without rounding their sum, so that the result is the same however x is
 /// divided. x is float, bf16 or double. Cost: one pass on one thread, about ten times that of
 /// squared_norm.
-inline constexpr exact_squared_norm_fn exact_squared_norm{};
+inline constexpr auto exact_squared_norm = []<class Stream, class T>(Stream& s, exact_sum* out,
+                                                                     std::span<T> x) {
+  run_operation(s, exact_squared_norm_arguments<std::remove_const_t<T>>{
+                       out, std::span<std::remove_const_t<T> const>(x)});
+};
 
 template <class T>
 struct sum_arguments {
@@ -110,15 +104,11 @@ struct sum_arguments {
   }
 };
 
-struct sum_fn {
-  template <class Stream, class T>
-  void operator()(Stream& s, sum_t<T>* out, std::span<T> x) const {
-    run_operation(
-        s, sum_arguments<std::remove_const_t<T>>{out, std::span<std::remove_const_t<T> const>(x)});
-  }
-};
 /// sum(s, out, x): *out += sum of x[i]. x as for squared_norm, or std::uint8_t (out std::int64_t).
-inline constexpr sum_fn sum{};
+inline constexpr auto sum = []<class Stream, class T>(Stream& s, sum_t<T>* out, std::span<T> x) {
+  run_operation(
+      s, sum_arguments<std::remove_const_t<T>>{out, std::span<std::remove_const_t<T> const>(x)});
+};
 
 template <class T>
 struct all_finite_arguments {
@@ -133,14 +123,10 @@ struct all_finite_arguments {
   }
 };
 
-struct all_finite_fn {
-  template <class Stream, class T>
-  void operator()(Stream& s, int* out, std::span<T> x) const {
-    run_operation(s, all_finite_arguments<std::remove_const_t<T>>{
-                         out, std::span<std::remove_const_t<T> const>(x)});
-  }
-};
 /// all_finite(s, out, x): *out = 0 if any x[i] is infinite or NaN, else *out is not touched.
-inline constexpr all_finite_fn all_finite{};
+inline constexpr auto all_finite = []<class Stream, class T>(Stream& s, int* out, std::span<T> x) {
+  run_operation(s, all_finite_arguments<std::remove_const_t<T>>{
+                       out, std::span<std::remove_const_t<T> const>(x)});
+};
 
 }  // namespace parallel::ops

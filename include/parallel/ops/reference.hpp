@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include <parallel/device/reached_event.hpp>
+#include <parallel/device/concepts.hpp>
 #include <parallel/ops/operation.hpp>
 
 namespace parallel::reference {

@@ -68,19 +68,17 @@ struct row_squared_norms_arguments {
   }
 };
 
-struct row_squared_norms_fn {
-  template <class Stream, class T>
-  void operator()(Stream& s, std::span<double> out, std::span<T> x, rows_location location) const {
-    detail::check_location("row_squared_norms", location);
-    require(std::ssize(out) >= detail::rows_needed(location, std::ssize(x)),
-            "ops::row_squared_norms: out has ", out.size(), " rows, but x reaches row ",
-            detail::rows_needed(location, std::ssize(x)) - 1);
-    run_operation(s, row_squared_norms_arguments<std::remove_const_t<T>>{
-                         out, std::span<std::remove_const_t<T> const>(x), location});
-  }
-};
 /// row_squared_norms(s, out, x, location): out[r] += sum of x[i]^2 over the elements in row r.
-inline constexpr row_squared_norms_fn row_squared_norms{};
+inline constexpr auto row_squared_norms = []<class Stream, class T>(
+                                              Stream& s, std::span<double> out, std::span<T> x,
+                                              rows_location location) {
+  detail::check_location("row_squared_norms", location);
+  require(std::ssize(out) >= detail::rows_needed(location, std::ssize(x)),
+          "ops::row_squared_norms: out has ", out.size(), " rows, but x reaches row ",
+          detail::rows_needed(location, std::ssize(x)) - 1);
+  run_operation(s, row_squared_norms_arguments<std::remove_const_t<T>>{
+                       out, std::span<std::remove_const_t<T> const>(x), location});
+};
 
 template <class T>
 struct scale_rows_arguments {
@@ -100,18 +98,15 @@ struct scale_rows_arguments {
   }
 };
 
-struct scale_rows_fn {
-  template <class Stream, class T>
-  void operator()(Stream& s, std::span<T> x, std::span<accumulate_t<T> const> factors,
-                  rows_location location) const {
-    detail::check_location("scale_rows", location);
-    require(std::ssize(factors) >= detail::rows_needed(location, std::ssize(x)),
-            "ops::scale_rows: there are ", factors.size(), " factors, but x reaches row ",
-            detail::rows_needed(location, std::ssize(x)) - 1);
-    run_operation(s, scale_rows_arguments<T>{x, factors, location});
-  }
-};
 /// scale_rows(s, x, factors, location): x[i] *= factors[row of i].
-inline constexpr scale_rows_fn scale_rows{};
+inline constexpr auto scale_rows =
+    []<class Stream, class T>(Stream& s, std::span<T> x, std::span<accumulate_t<T> const> factors,
+                              rows_location location) {
+      detail::check_location("scale_rows", location);
+      require(std::ssize(factors) >= detail::rows_needed(location, std::ssize(x)),
+              "ops::scale_rows: there are ", factors.size(), " factors, but x reaches row ",
+              detail::rows_needed(location, std::ssize(x)) - 1);
+      run_operation(s, scale_rows_arguments<T>{x, factors, location});
+    };
 
 }  // namespace parallel::ops

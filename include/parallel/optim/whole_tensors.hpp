@@ -11,9 +11,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
-#include <span>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include <parallel/core/parameter.hpp>

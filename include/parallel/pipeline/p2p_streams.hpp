@@ -6,7 +6,6 @@
 // training run, not one for a step.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,7 +13,7 @@
 #include <utility>
 
 #include <parallel/comm/concepts.hpp>
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/pipeline/plan.hpp>
 

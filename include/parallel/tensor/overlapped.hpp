@@ -115,55 +115,47 @@ void matmul_reduce_scatter(context<Stream>& c, axis_group<axis::tensor, Comm> co
 
 }  // namespace detail
 
-struct all_gather_matmul_fn {
-  template <class Stream, class T, class Comm>
-  void operator()(context<Stream>& c, axis_group<axis::tensor, Comm> const& ranks,
-                  own_columns<T> own_y, matrix_view<T> gathered,
-                  std::type_identity_t<matrix_view<T const>> shard,
-                  std::type_identity_t<matrix_view<T const>> b,
-                  ops::matmul_options options = {}) const {
-    auto const y = own_y.columns;
-    detail::check_shards("all_gather_matmul", gathered, shard.extent(0), ranks.size());
-    detail::check_shards("all_gather_matmul", y, shard.extent(0), ranks.size());
-    if constexpr (requires { all_gather_matmul_impl(c, ranks, y, gathered, shard, b, options); })
-      all_gather_matmul_impl(c, ranks, y, gathered, shard, b, options);
-    else
-      detail::all_gather_matmul(c, ranks, y, gathered, shard, b, options);
-  }
-};
 /// all_gather_matmul(c, ranks, y, gathered, shard, b, {.transpose_b}): `gathered` [n rows, k]
 /// becomes the shards [rows, k] of all n ranks in rank order, and y [n rows, width] = gathered
 /// op(b). Each shard is multiplied when it has arrived, this rank's first, while later shards are
 /// in transit; an element of y has the bits that ops::matmul gives it among the rows of its shard.
 /// Each rank has its own b, so y is some columns of a product.
-inline constexpr all_gather_matmul_fn all_gather_matmul{};
+inline constexpr auto all_gather_matmul =
+    []<class Stream, class T, class Comm>(
+        context<Stream>& c, axis_group<axis::tensor, Comm> const& ranks, own_columns<T> own_y,
+        matrix_view<T> gathered, std::type_identity_t<matrix_view<T const>> shard,
+        std::type_identity_t<matrix_view<T const>> b, ops::matmul_options options = {}) {
+      auto const y = own_y.columns;
+      detail::check_shards("all_gather_matmul", gathered, shard.extent(0), ranks.size());
+      detail::check_shards("all_gather_matmul", y, shard.extent(0), ranks.size());
+      if constexpr (requires { all_gather_matmul_impl(c, ranks, y, gathered, shard, b, options); })
+        all_gather_matmul_impl(c, ranks, y, gathered, shard, b, options);
+      else
+        detail::all_gather_matmul(c, ranks, y, gathered, shard, b, options);
+    };
 
-struct matmul_reduce_scatter_fn {
-  template <class Stream, class T, class Comm>
-  [[nodiscard]] matrix_view<T> operator()(
-      context<Stream>& c, axis_group<axis::tensor, Comm> const& ranks, own_columns<T const> own_a,
-      std::type_identity_t<matrix_view<T const>> b, ops::matmul_options options = {},
-      std::type_identity_t<addend<T const>> own_summand = {}) const {
-    auto const a = own_a.columns;
-    matrix_view<T const> const summand = own_summand.addend;
-    index const rows = a.extent(0) / ranks.size();
-    detail::check_shards("matmul_reduce_scatter", a, rows, ranks.size());
-    if (!summand.empty())
-      detail::check_shards("matmul_reduce_scatter", summand, rows, ranks.size());
-    auto const y = c.template allocate<T, 2>({rows, b.extent(options.transpose_b ? 0 : 1)});
-    if constexpr (requires { matmul_reduce_scatter_impl(c, ranks, y, a, b, options, summand); })
-      matmul_reduce_scatter_impl(c, ranks, y, a, b, options, summand);
-    else
-      detail::matmul_reduce_scatter(c, ranks, y, a, b, options, summand);
-    return y;
-  }
-};
 /// matmul_reduce_scatter(c, ranks, a, b, {.transpose_b}, summand): this rank's shard y [rows,
 /// width] of the sum over ranks of a op(b) + summand [n rows, width]. Each rank has its own columns
 /// a [n rows, k] and rows b of the factors of one product, and its own `summand`, if any. The
 /// shards of other ranks are multiplied first, and each is sent while the next is multiplied. The
 /// sum is taken in rank order, as reduce_scatter takes it. Besides y it temporarily needs 2n-1
 /// shards, n-1 more than the product and its reduce_scatter.
-inline constexpr matmul_reduce_scatter_fn matmul_reduce_scatter{};
+inline constexpr auto matmul_reduce_scatter =
+    []<class Stream, class T, class Comm>(
+        context<Stream>& c, axis_group<axis::tensor, Comm> const& ranks, own_columns<T const> own_a,
+        std::type_identity_t<matrix_view<T const>> b, ops::matmul_options options = {},
+        std::type_identity_t<addend<T const>> own_summand = {}) -> matrix_view<T> {
+  auto const a = own_a.columns;
+  matrix_view<T const> const summand = own_summand.addend;
+  index const rows = a.extent(0) / ranks.size();
+  detail::check_shards("matmul_reduce_scatter", a, rows, ranks.size());
+  if (!summand.empty()) detail::check_shards("matmul_reduce_scatter", summand, rows, ranks.size());
+  auto const y = c.template allocate<T, 2>({rows, b.extent(options.transpose_b ? 0 : 1)});
+  if constexpr (requires { matmul_reduce_scatter_impl(c, ranks, y, a, b, options, summand); })
+    matmul_reduce_scatter_impl(c, ranks, y, a, b, options, summand);
+  else
+    detail::matmul_reduce_scatter(c, ranks, y, a, b, options, summand);
+  return y;
+};
 
 }  // namespace parallel::tensor

@@ -13,7 +13,6 @@ namespace parallel::train {
 
 template <class Optimizer>
 struct optimizer_groups {
-  /// One optimizer for all parameters.
   optimizer_groups(Optimizer optimizer)  // NOLINT(google-explicit-constructor)
       : optimizers{std::move(optimizer)}, key_of(one_segment{}) {}
 

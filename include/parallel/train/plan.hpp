@@ -8,9 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <parallel/device/arena.hpp>

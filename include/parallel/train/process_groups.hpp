@@ -2,12 +2,10 @@
 #pragma once
 
 #include <map>
-#include <string>
 #include <utility>
 
 #include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
-#include <parallel/comm/neighbours.hpp>
 #include <parallel/mesh/mesh.hpp>
 #include <parallel/zero/level.hpp>
 #include <parallel/zero/shard_groups.hpp>
@@ -75,8 +73,7 @@ class process_groups {
   process_groups(Comm& whole, zero::level level)
       : process_groups(whole.split(coloring::single_color()), level) {}
 
-  process_groups(process_groups const&) = delete;
-  process_groups& operator=(process_groups const&) = delete;
+  process_groups(process_groups&&) = delete;
 
   [[nodiscard]] static training_layout data_layout(zero::level level, int ranks) {
     return level == zero::level::none ? training_layout{}.with_degree<axis::replicate>(ranks)

@@ -64,8 +64,7 @@ class session {
         exchanges_(std::move(exchange_options)),
         stepper_(model, device, ranks, std::move(optimizers), std::move(options)) {}
 
-  session(session const&) = delete;
-  session& operator=(session const&) = delete;
+  session(session&&) = delete;
 
   [[nodiscard]] stepper_type& stepper() { return stepper_; }
   [[nodiscard]] Device& device() { return device_; }

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include <parallel/comm/comm_stream.hpp>
-#include <parallel/device/annotate.hpp>
+#include <parallel/device/as_graph.hpp>
 #include <parallel/device/reserve_scratch.hpp>
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/checks/model_check.hpp>

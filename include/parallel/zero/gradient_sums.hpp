@@ -13,8 +13,8 @@
 #include <vector>
 
 #include <parallel/comm/call_group.hpp>
-#include <parallel/core/call_site.hpp>
 #include <parallel/core/dtype.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel::zero {

@@ -20,8 +20,7 @@ class gradient_trees {
   using stream = typename Device::stream_type;
 
   gradient_trees() = default;
-  gradient_trees(gradient_trees const&) = delete;
-  gradient_trees& operator=(gradient_trees const&) = delete;
+  gradient_trees(gradient_trees&&) = delete;
 
   /// The number of buffers of a leaf's size that a use holds after a step of `leaves` leaves.
   [[nodiscard]] static constexpr std::size_t buffers_for(std::size_t leaves) {

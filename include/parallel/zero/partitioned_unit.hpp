@@ -24,9 +24,8 @@
 #include <vector>
 
 #include <parallel/comm/call_group.hpp>
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/device/buffer.hpp>
-#include <parallel/device/exchanged_memory.hpp>
 #include <parallel/mesh/placement.hpp>
 #include <parallel/ops/pointwise/elementwise.hpp>
 #include <parallel/optim/concepts.hpp>

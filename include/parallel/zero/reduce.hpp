@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <parallel/comm/call_group.hpp>
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/zero/gradient_sums.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 #include <parallel/zero/shard_groups.hpp>

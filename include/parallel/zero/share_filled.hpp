@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include <parallel/comm/call_group.hpp>
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/zero/level.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 #include <parallel/zero/shard_groups.hpp>

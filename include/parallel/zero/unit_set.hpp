@@ -7,14 +7,12 @@
 #pragma once
 
 #include <deque>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include <parallel/device/arena.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/concepts.hpp>
-#include <parallel/device/exchanged_memory.hpp>
 #include <parallel/zero/gradient_trees.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
 
@@ -86,7 +84,6 @@ class unit_set {
   }
   [[nodiscard]] buffer<bf16> const& staging() const { return staging_; }
 
-  /// Bytes of all buffers.
   [[nodiscard]] std::size_t value_buffer_bytes() const { return bytes_of(values_); }
   [[nodiscard]] std::size_t gradient_buffer_bytes() const { return bytes_of(gradients_); }
   /// Bytes of all trees after a step of `leaves` leaves (microbatches with sequences).

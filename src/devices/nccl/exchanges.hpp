@@ -10,7 +10,7 @@
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/flight/flight_recorder.hpp>
 #include <parallel/comm/nccl/comm_stream.hpp>
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 #include <parallel/device/cuda/device.hpp>
 
 namespace apps {

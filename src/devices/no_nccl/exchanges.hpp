@@ -7,7 +7,7 @@
 #include <mpt/console/say.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/flight/flight_recorder.hpp>
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 #include <parallel/device/transfer.hpp>
 
 namespace apps {

@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include <mpt/hf/convert.hpp>
-#include <mpt/hf/shapes.hpp>
+#include <mpt/hf/names.hpp>
 
 namespace mpt {
 

@@ -12,13 +12,12 @@
 #include <mpt/config/data/mirrors.hpp>
 #include <mpt/config/data/read_finetuning_run.hpp>
 #include <mpt/config/data/read_icl_tasks.hpp>
-#include <mpt/config/model/read_recompute.hpp>
+#include <mpt/config/model/read_model.hpp>
 #include <mpt/config/read_path.hpp>
 #include <mpt/config/run/read_algorithms.hpp>
 #include <mpt/config/run/read_parallelism.hpp>
 #include <mpt/config/run/read_system.hpp>
 #include <mpt/yaml/document.hpp>
-#include <mpt/yaml/interpolate.hpp>
 
 namespace mpt {
 namespace {
@@ -194,20 +193,21 @@ void read_course(config_reader& reader, data_config& data, run_config& run,
 }
 
 /// Checks the schedule as far as it does not depend on the number of samples.
-void check_schedule_of_run(config_reader const& reader, train_config& config) {
-  bool const in_epochs = config.run.max_duration.unit == time_unit::epoch ||
-                         config.optimizer.scheduler.t_max.unit == time_unit::epoch;
+void check_schedule_of_run(config_reader const& reader, scheduler_config const& scheduler,
+                           data_config const& data, run_config const& run,
+                           std::vector<std::string>& notes) {
+  bool const in_epochs =
+      run.max_duration.unit == time_unit::epoch || scheduler.t_max.unit == time_unit::epoch;
   if (!in_epochs) {
     try {
-      check_schedule(config.optimizer.scheduler, clock_of(config.data, config.run));
+      check_schedule(scheduler, clock_of(data, run));
     } catch (parallel::error const& problem) {
       parallel::fail(reader.location_of("scheduler"), ": ", problem.what());
     }
   }
-  if (!needs_epochs(config.optimizer.scheduler, config.run.max_duration))
-    for (auto& note :
-         unfinished_parts(config.optimizer.scheduler, clock_of(config.data, config.run)))
-      config.output.report.notes.push_back(std::move(note));
+  if (!needs_epochs(scheduler, run.max_duration))
+    for (auto& note : unfinished_parts(scheduler, clock_of(data, run)))
+      notes.push_back(std::move(note));
 }
 
 /// A run in which each section is there whose keys are only asked for then.
@@ -276,7 +276,7 @@ void read_into(train_config& config, config_node const& document,
       reader, environment.file, config.evaluation.device_eval_batch_size, config.data.max_seq_len);
   report_unused_evaluation_keys(reader, config.data, config.evaluation);
   detail::read_checkpoint(reader, config.run.name, config.checkpoint);
-  config.callbacks = read_callbacks(reader.section("callbacks"));
+  config.callbacks = read_callbacks(reader.section("callbacks"), config.optimizer.frozen_layers);
   if (auto& saves = config.callbacks.hf_checkpointer)
     saves->save_folder = detail::with_run_name(saves->save_folder, config.run.name);
   detail::read_logging(reader, config.output);
@@ -290,12 +290,17 @@ void read_into(train_config& config, config_node const& document,
         "fsdp_config.activation_checkpointing: true");
   config.execution.parallelism =
       detail::read_parallelism(reader, std::move(config.execution.parallelism));
-  detail::adapt_to_finetuning(reader, document, config, mirrors);
+  detail::adapt_to_finetuning(reader, document, config.model, config.data,
+                              config.output.report.notes, mirrors);
+  if (config.data.train_loader.finetuning)
+    detail::check_times_of_finetuning(reader, config.optimizer, config.run, config.checkpoint,
+                                      config.callbacks);
   report_unused_mirrors(reader, document, mirrors);
   read_remaining_keys(reader);
   reader.finish();
 
-  check_schedule_of_run(reader, config);
+  check_schedule_of_run(reader, config.optimizer.scheduler, config.data, config.run,
+                        config.output.report.notes);
 }
 
 }  // namespace

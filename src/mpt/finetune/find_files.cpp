@@ -10,9 +10,9 @@
 
 #include <mpt/finetune/preprocess.hpp>
 #include <mpt/finetune/split_files.hpp>
+#include <mpt/yaml/document.hpp>
 #include <mpt/yaml/node.hpp>
 #include <mpt/yaml/scalar.hpp>
-#include <mpt/yaml/yaml.hpp>
 
 namespace mpt::finetune {
 namespace {

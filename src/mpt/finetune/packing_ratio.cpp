@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include <mpt/finetune/batch_order.hpp>
+#include <parallel/core/error.hpp>
 
 namespace mpt::finetune {
 

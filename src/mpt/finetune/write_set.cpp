@@ -55,8 +55,7 @@ class unfinished_folder {
     parallel::require(std::filesystem::is_directory(temporary_), temporary_.native(),
                       ": the folder cannot be made: ", failure.message());
   }
-  unfinished_folder(unfinished_folder const&) = delete;
-  unfinished_folder& operator=(unfinished_folder const&) = delete;
+  unfinished_folder(unfinished_folder&&) = delete;
   ~unfinished_folder() {
     std::error_code ignored;
     std::filesystem::remove_all(temporary_, ignored);

@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 #include <system_error>
-#include <utility>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -15,11 +14,10 @@
 #include <mpt/config/model/token_ids.hpp>
 #include <mpt/hf/generation_defaults.hpp>
 #include <mpt/hf/gguf_model.hpp>
-#include <mpt/hf/gguf_tokenizer.hpp>
 #include <mpt/hf/is_model.hpp>
 #include <mpt/hf/merge.hpp>
+#include <mpt/hf/names.hpp>
 #include <mpt/hf/remote_code.hpp>
-#include <mpt/hf/shapes.hpp>
 #include <parallel/checkpoint/claims/folder_claim.hpp>
 #include <parallel/checkpoint/claims/save_lock.hpp>
 #include <parallel/checkpoint/save.hpp>

@@ -1,7 +1,5 @@
 #include <mpt/hf/generation_defaults.hpp>
 
-#include <string>
-
 #include <mpt/config/model/token_ids.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/yaml/node.hpp>

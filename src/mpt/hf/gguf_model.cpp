@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include <mpt/model/positions.hpp>
+#include <mpt/model/attention_positions.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt::hf {

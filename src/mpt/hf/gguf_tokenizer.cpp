@@ -1,4 +1,4 @@
-#include <mpt/hf/gguf_tokenizer.hpp>
+#include <mpt/hf/gguf_model.hpp>
 
 #include <algorithm>
 #include <array>

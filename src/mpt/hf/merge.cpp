@@ -6,11 +6,9 @@
 #include <string_view>
 
 namespace mpt {
-namespace {
 
-/// Adds the product scale * B * A to elements [begin, begin + weights.size()) of W, row by row.
-void add_product(std::span<float> weights, index begin, matrix_view<float const> a,
-                 matrix_view<float const> b, double scale) {
+void merge_adapter(std::span<float> weights, index begin, matrix_view<float const> a,
+                   matrix_view<float const> b, double scale) {
   require(a.extent(0) == b.extent(1), "merging an adapter: A has ", a.extent(0), " rows, B ",
           b.extent(1), " columns; both must equal the adapter's rank");
   index const width = a.extent(1);
@@ -28,18 +26,6 @@ void add_product(std::span<float> weights, index begin, matrix_view<float const>
     }
     position = stop;
   }
-}
-
-}  // namespace
-
-void merge_adapter(std::span<float> weights, index begin, matrix_view<float const> a,
-                   matrix_view<float const> b, double scale) {
-  add_product(weights, begin, a, b, scale);
-}
-
-void unmerge_adapter(std::span<float> weights, index begin, matrix_view<float const> a,
-                     matrix_view<float const> b, double scale) {
-  add_product(weights, begin, a, b, -scale);
 }
 
 void merged_weights::read(std::string const& name, index begin, std::span<float> out) {

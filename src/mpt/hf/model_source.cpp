@@ -8,7 +8,6 @@
 #include <mpt/hf/generation_defaults.hpp>
 #include <mpt/hf/is_model.hpp>
 #include <mpt/hf/names.hpp>
-#include <mpt/hf/shapes.hpp>
 #include <parallel/checkpoint/checkpoints.hpp>
 
 namespace mpt {

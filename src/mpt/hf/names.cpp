@@ -1,7 +1,10 @@
 #include <mpt/hf/names.hpp>
 
 #include <array>
+#include <string>
 #include <string_view>
+
+#include <mpt/model/model.hpp>
 
 namespace mpt::hf {
 
@@ -29,6 +32,17 @@ std::string unwrapped_name(std::string name) {
   if (name.starts_with("model.transformer.") || name.starts_with("model.lm_head."))
     name.erase(0, 6);
   return name;
+}
+
+std::vector<named_shape> shapes_of(model_config const& config) {
+  std::vector<named_shape> out;
+  model<float> net(config);
+  net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
+    layer.visit_parameters([&](parallel::parameter_base<float>& p) {
+      out.push_back({p.name, p.extents});
+    });
+  });
+  return out;
 }
 
 }  // namespace mpt::hf

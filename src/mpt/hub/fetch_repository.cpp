@@ -5,13 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <exception>
 #include <functional>
 #include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

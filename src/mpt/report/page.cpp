@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <mpt/console/plain_text.hpp>
-#include <mpt/report/detail/assets.hpp>
 #include <mpt/report/detail/sections.hpp>
 
 namespace mpt::report {

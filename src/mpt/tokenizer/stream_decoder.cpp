@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include <mpt/tokenizer/token_decoding.hpp>
 #include <mpt/tokenizer/utf8.hpp>
+#include <mpt/tokenizer/vocabulary.hpp>
 
 namespace mpt {
 

@@ -239,11 +239,10 @@ loggers_config checked_loggers(loggers_config loggers, http_client const& client
   return loggers;
 }
 
-tracker_opener make_tracker_opener(train_config const& config, loggers_config const& loggers,
-                                   http_client const& client) {
+tracker_opener make_tracker_opener(run_config const& run, checkpoint_config const& checkpoint,
+                                   loggers_config const& loggers, http_client const& client) {
   if (!loggers.has_trackers()) return {};
-  return [folder = tracker_folder(config.run, config.checkpoint), loggers,
-          client](std::int64_t first_batch) {
+  return [folder = tracker_folder(run, checkpoint), loggers, client](std::int64_t first_batch) {
     bool const is_resumed = first_batch > 1;
     std::vector<std::unique_ptr<tracker>> out;
     for (auto const& tracker : loggers.python_trackers)

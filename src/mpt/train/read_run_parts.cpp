@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include <mpt/callbacks/generate_callback.hpp>
 #include <mpt/callbacks/hf_checkpointer.hpp>
-#include <mpt/callbacks/sample_prompts.hpp>
 #include <mpt/train/checkpoint/open_pretrained.hpp>
 #include <mpt/train/data/configured_data.hpp>
 #include <mpt/train/evaluation/task_evaluation.hpp>
@@ -31,10 +31,6 @@ run_parts read_run_parts(train_config const& config, run_examples examples, remo
     out.exports = std::make_shared<hf_exports const>(
         hf_exports_of(config.model, config.data, config.callbacks, out.adapter_base));
   return out;
-}
-
-run_parts read_run_parts(train_config const& config) {
-  return read_run_parts(config, read_run_examples(config.model, config.data));
 }
 
 }  // namespace mpt

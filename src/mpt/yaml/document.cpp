@@ -4,10 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/yaml/interpolate.hpp>
 #include <mpt/yaml/nearest.hpp>
 #include <mpt/yaml/scalar.hpp>
-#include <mpt/yaml/yaml.hpp>
 
 namespace mpt {
 namespace {

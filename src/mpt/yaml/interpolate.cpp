@@ -1,4 +1,4 @@
-#include <mpt/yaml/interpolate.hpp>
+#include <mpt/yaml/document.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -101,12 +101,6 @@ void config_reader::refuse_unsupported(std::string_view key, std::string_view su
       "not yet supported; ", supported);
 }
 
-void config_reader::refuse_present(std::string_view key, std::string_view instead) {
-  register_key(key, key_role::restricted);
-  document_key(key, {}, {}, instead);
-  check(key, !has_key(key), "not yet supported; leave it out; ", instead);
-}
-
 void config_reader::refuse_named(std::string_view key, std::string_view instead) {
   register_key(key, key_role::restricted);
   document_key(key, {}, {}, instead);

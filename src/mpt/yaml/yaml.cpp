@@ -1,4 +1,4 @@
-#include <mpt/yaml/yaml.hpp>
+#include <mpt/yaml/document.hpp>
 
 #include <cstddef>
 #include <map>
@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 namespace mpt {

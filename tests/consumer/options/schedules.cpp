@@ -8,7 +8,7 @@
 
 #include <parallel/parallel.hpp>
 
-#include <parallel/pipeline/schedules/zb_h1.hpp>
+#include <parallel/pipeline/schedules.hpp>
 #include <parallel/pipeline/simulate.hpp>
 
 namespace {

@@ -14,8 +14,8 @@ void fuzz::config(std::string_view input) {
     static_cast<void>(mpt::split_batch(config.data, config.execution, 1));
     auto const clock = mpt::clock_of(config.data, config.run, 7);
     for (std::int64_t const batch : {0, 1, 100}) {
-      auto const rate =
-          mpt::learning_rate(config.optimizer.scheduler, config.optimizer, batch, clock);
+      auto const rate = config.optimizer.lr *
+                        mpt::learning_rate_multiplier(config.optimizer.scheduler, batch, clock);
       ensure(rate >= 0, "a learning rate is a number and not negative");
       static_cast<void>(mpt::is_due(config.checkpoint.save_interval, batch, clock));
     }

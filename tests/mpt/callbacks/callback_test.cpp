@@ -11,7 +11,6 @@
 #include <mpt/callbacks/kill_loss_spike.hpp>
 #include <mpt/callbacks/monitors.hpp>
 #include <mpt/yaml/document.hpp>
-#include <mpt/yaml/yaml.hpp>
 #include <support/golden/golden.hpp>
 
 namespace callback_test {
@@ -27,7 +26,8 @@ nlohmann::json golden() {
 mpt::callbacks_config read(std::string const& text) {
   mpt::config_report report;
   auto const root = mpt::parse_yaml(text, "f.yaml");
-  return mpt::read_callbacks({root, "callbacks", report});
+  std::vector<std::string> frozen_layers;
+  return mpt::read_callbacks({root, "callbacks", report}, frozen_layers);
 }
 
 mpt::run_control silent() {

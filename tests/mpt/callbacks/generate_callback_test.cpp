@@ -7,7 +7,6 @@
 #include <doctest/doctest.h>
 
 #include <mpt/callbacks/generate_callback.hpp>
-#include <mpt/callbacks/sample_prompts.hpp>
 #include <mpt/generate/model_decoder.hpp>
 #include <mpt/model/build.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
@@ -38,7 +37,7 @@ struct parrot {
     c.n_heads = 2;
     c.n_layers = 1;
     c.vocab_size = 50304;
-    c.data.max_seq_len = 64;
+    c.max_seq_len = 64;
     c.no_bias = true;
     return c;
   }
@@ -59,6 +58,11 @@ mpt::train_config config(std::filesystem::path const& tokenizer) {
   return c;
 }
 
+mpt::generate_callback callback_of(mpt::train_config const& config,
+                                   std::shared_ptr<mpt::sample_prompts const> prompts) {
+  return {*config.callbacks.generate, config.model, config.run, std::move(prompts)};
+}
+
 std::shared_ptr<mpt::sample_prompts const> prompts(mpt::train_config const& config) {
   return std::make_shared<mpt::sample_prompts const>(
       mpt::read_sample_prompts(config.model, config.data, config.callbacks));
@@ -77,8 +81,7 @@ TEST_CASE("generate_callback: prompts are continued when due, logged and printed
   auto const time = words.encode(" time");
   REQUIRE(time.size() == 1);
   parrot model(time[0]);
-  mpt::generate_callback const callback(config(tokenizer_folder),
-                                        prompts(config(tokenizer_folder)));
+  auto const callback = callback_of(config(tokenizer_folder), prompts(config(tokenizer_folder)));
   mpt::model_decoder<float, parallel::host::device> decoder(model.net, model.device, model.stream,
                                                             callback.room());
   std::vector<std::string> lines, logged;
@@ -106,8 +109,8 @@ TEST_CASE("generate_callback: end-of-text ends a text, and a rank without prompt
   auto const tokenizer_folder = data / "tokenizers" / "gpt2";
   parrot model(mpt::tokenizer::load(tokenizer_folder).eos_id().value());
   for (bool const silent : {false, true}) {
-    mpt::generate_callback const callback(config(tokenizer_folder),
-                                          silent ? nullptr : prompts(config(tokenizer_folder)));
+    auto const callback =
+        callback_of(config(tokenizer_folder), silent ? nullptr : prompts(config(tokenizer_folder)));
     mpt::model_decoder<float, parallel::host::device> decoder(model.net, model.device, model.stream,
                                                               callback.room());
     mpt::run_control run([](std::string const&) {});

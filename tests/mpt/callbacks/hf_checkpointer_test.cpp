@@ -9,7 +9,7 @@
 #include <mpt/callbacks/hf_checkpointer.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/model_source.hpp>
-#include <mpt/hf/shapes.hpp>
+#include <mpt/hf/names.hpp>
 
 #include "mpt/train/tiny_run.hpp"
 

@@ -7,7 +7,6 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/model.hpp>
-#include <mpt/config/model/flops.hpp>
 #include <mpt/config/model/sizes.hpp>
 #include <support/data.hpp>
 

@@ -122,7 +122,7 @@ TEST_CASE(
       saved = loader.position();
       CHECK(loader.batches_per_epoch() == 5);
     }
-    CHECK(saved == mpt::data::position_of_batch(stop, 23, 4));
+    CHECK(saved == loader_position{stop / 5, stop % 5 * 4});
     auto resumed = options;
     resumed.start = saved;
     auto const rest = take(set, resumed, 20 - stop);

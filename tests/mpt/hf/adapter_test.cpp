@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <mpt/hf/convert.hpp>
-#include <mpt/hf/shapes.hpp>
+#include <mpt/hf/names.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/checkpoint/format/safetensors.hpp>
 #include <parallel/support/files.hpp>

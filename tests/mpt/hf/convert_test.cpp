@@ -11,7 +11,6 @@
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/import.hpp>
 #include <mpt/hf/names.hpp>
-#include <mpt/hf/shapes.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <parallel/checkpoint/format/safetensors.hpp>
 #include <parallel/checkpoint/format/tensor_folder.hpp>

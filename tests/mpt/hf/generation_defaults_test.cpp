@@ -7,7 +7,7 @@
 #include <mpt/config/model/hf.hpp>
 #include <mpt/hf/export.hpp>
 #include <mpt/hf/generation_defaults.hpp>
-#include <mpt/hf/shapes.hpp>
+#include <mpt/hf/names.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>

@@ -27,7 +27,7 @@ struct adapter {
   parallel::matrix_view<float const> b_view{b.data(), {out, rank}};
 };
 
-TEST_CASE("merge: merging adds the scaled product, and unmerging subtracts it") {
+TEST_CASE("merge: merging adds the scaled product") {
   adapter const x;
   auto merged = x.w;
   mpt::merge_adapter(merged, 0, x.a_view, x.b_view, 0.75);
@@ -39,8 +39,6 @@ TEST_CASE("merge: merging adds the scaled product, and unmerging subtracts it") 
         sum += 0.75 * static_cast<double>(x.b_view(row, k)) * x.a_view(k, column);
       CHECK(std::abs(merged[element] - sum) < 1e-6);
     }
-  mpt::unmerge_adapter(merged, 0, x.a_view, x.b_view, 0.75);
-  for (std::size_t i = 0; i < merged.size(); ++i) CHECK(std::abs(merged[i] - x.w[i]) < 1e-6);
 }
 
 TEST_CASE("merge: any piece of a weight gets the bits of the whole merge") {

@@ -10,7 +10,7 @@
 #include <mpt/config/model/family.hpp>
 #include <mpt/config/model/hf.hpp>
 #include <mpt/hf/convert.hpp>
-#include <mpt/hf/shapes.hpp>
+#include <mpt/hf/names.hpp>
 #include <parallel/checkpoint/format/safetensors.hpp>
 #include <parallel/support/files.hpp>
 #include <support/golden/golden.hpp>

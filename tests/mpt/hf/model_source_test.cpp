@@ -10,7 +10,7 @@
 #include <mpt/config/model/hf.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/export.hpp>
-#include <mpt/hf/shapes.hpp>
+#include <mpt/hf/names.hpp>
 #include <mpt/model/build.hpp>
 #include <mpt/model/model.hpp>
 #include <parallel/device/host/device.hpp>

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/hf/pickle_names.hpp>
+#include <mpt/hf/pickle.hpp>
 
 namespace pickle_names_test {
 

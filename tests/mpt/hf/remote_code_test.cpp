@@ -15,8 +15,8 @@
 #include <mpt/config/model/read_model.hpp>
 #include <mpt/config/model/sizes.hpp>
 #include <mpt/hf/convert.hpp>
+#include <mpt/hf/names.hpp>
 #include <mpt/hf/remote_code.hpp>
-#include <mpt/hf/shapes.hpp>
 #include <mpt/model/sequences.hpp>
 #include <mpt/yaml/document.hpp>
 #include <parallel/checkpoint/format/safetensors_writer.hpp>

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/config/model/flops.hpp>
+#include <mpt/config/model/sizes.hpp>
 
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>

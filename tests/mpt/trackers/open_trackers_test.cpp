@@ -95,7 +95,8 @@ TEST_CASE("trackers: a run goes to its server and leaves no journal") {
   test::temporary_folder const folder;
   server_double server;
   auto const config = config_of(folder.path());
-  auto const open = trackers::make_tracker_opener(config, config.output.loggers, server.client());
+  auto const open = trackers::make_tracker_opener(config.run, config.checkpoint,
+                                                  config.output.loggers, server.client());
   auto opened = open(1);
   REQUIRE(opened.size() == 1);
   opened[0]->log(1, {{"loss", 2.5}});
@@ -112,7 +113,8 @@ TEST_CASE("trackers: what a dead server missed goes there with the resumed run, 
   server_double server;
   server.is_away = true;
   auto const config = config_of(folder.path());
-  auto const open = trackers::make_tracker_opener(config, config.output.loggers, server.client());
+  auto const open = trackers::make_tracker_opener(config.run, config.checkpoint,
+                                                  config.output.loggers, server.client());
   {
     auto opened = open(1);
     opened[0]->log(1, {{"first", 1}});
@@ -159,7 +161,8 @@ TEST_CASE("track: a killed run ends as killed at its server, one that goes on is
   test::temporary_folder const folder;
   server_double server;
   auto const config = config_of(folder.path());
-  auto const open = trackers::make_tracker_opener(config, config.output.loggers, server.client());
+  auto const open = trackers::make_tracker_opener(config.run, config.checkpoint,
+                                                  config.output.loggers, server.client());
   auto const send = [&](std::filesystem::path const& journal) {
     return trackers::send_journal(journal, "python3", server.client(), std::chrono::seconds(20),
                                   [](std::string const&) {});
@@ -186,7 +189,8 @@ TEST_CASE("trackers: a run whose journal another program sends goes to another r
   test::temporary_folder const folder;
   server_double server;
   auto const config = config_of(folder.path());
-  auto const open = trackers::make_tracker_opener(config, config.output.loggers, server.client());
+  auto const open = trackers::make_tracker_opener(config.run, config.checkpoint,
+                                                  config.output.loggers, server.client());
   auto first = open(1);
   auto second = open(2);  // of the same run
   auto const notes = second[0]->take_notes();
@@ -212,7 +216,8 @@ TEST_CASE("trackers: a run that must go on, but whose id is in use, goes to a ne
   config.output.loggers.mlflow.reset();
   config.output.loggers.python_trackers = {
       {.python = client.string(), .id = "twin", .resume = "must"}};
-  auto const open = trackers::make_tracker_opener(config, config.output.loggers, {});
+  auto const open =
+      trackers::make_tracker_opener(config.run, config.checkpoint, config.output.loggers, {});
   auto const first = open(1);
   auto const second = open(1);
   auto const files = journals(folder / "trackers");
@@ -228,7 +233,8 @@ TEST_CASE("trackers: a disk that is full from the beginning is told of, and the 
   test::temporary_folder const folder;
   server_double server;
   auto const config = config_of(folder.path());
-  auto const open = trackers::make_tracker_opener(config, config.output.loggers, server.client());
+  auto const open = trackers::make_tracker_opener(config.run, config.checkpoint,
+                                                  config.output.loggers, server.client());
   std::vector<std::unique_ptr<mpt::tracker>> opened;
   {
     test::file_size_limit const few_bytes(20);

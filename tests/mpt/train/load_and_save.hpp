@@ -7,7 +7,7 @@
 #include <mpt/train/checkpoint/run_checkpoint.hpp>
 #include <mpt/train/setup/parameter_groups.hpp>
 #include <mpt/train/setup/run_mesh.hpp>
-#include <parallel/train/stepper.hpp>
+#include <parallel/train/session.hpp>
 
 #include "mpt/train/tiny_run.hpp"
 
@@ -25,14 +25,14 @@ fs::path load_and_save(train_config config, grid const& layout, mpt::found_check
     bool const first = comm.rank() == 0;
     parallel::any_communicator any(std::move(comm));
     parallel::host::device device;
-    mpt::run_mesh mesh(config, any, device);
+    mpt::run_mesh mesh(config.execution, mpt::run_layout(config, any.size()), any, device);
     mpt::model<T> net(config.model, mesh.groups_of_model());
-    parallel::train::session session(net, device, mesh.ranks(),
-                                     groups_of(config.optimizer, config.callbacks, net),
+    parallel::train::session session(net, device, mesh.ranks(), groups_of(config.optimizer, net),
                                      {.level = mpt::level_of(config.execution),
                                       .pipeline = config.execution.parallelism.pipeline_options()});
-    auto const state = mpt::load_run(session, config, mpt::agree_on_sound(any, exchanges, from),
-                                     {20}, mpt::open_pretrained);
+    auto const state =
+        mpt::load_run(session, config, mpt::agree_on_sound(any, session.exchanges(), from), {20},
+                      mpt::open_pretrained);
     auto const folder = parallel::checkpoint::save(
         session.stepper(), any, session.exchanges(), root,
         mpt::saved_state(config, state, mpt::adapter_base_of(config.model, config.checkpoint)));

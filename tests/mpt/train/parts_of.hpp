@@ -6,7 +6,7 @@
 
 namespace tiny_run {
 
-/// Returns mpt::read_run_parts(config).
+/// Returns mpt::read_run_parts with the examples that the configuration names.
 [[nodiscard]] mpt::run_parts parts_of(mpt::train_config const& config);
 
 }  // namespace tiny_run

@@ -204,7 +204,7 @@ TEST_CASE("Lion: every element moves by its group's learning rate, and frozen on
   group.match = {"up_proj", ""};
   config.optimizer.groups = {group};
   config.optimizer.disable_grad = {{"blocks.1.attn", ""}};
-  config.callbacks.frozen_layers = {"model.transformer.norm_f.weight"};
+  config.optimizer.frozen_layers = {"model.transformer.norm_f.weight"};
   config.checkpoint.save_interval = {1, time_unit::batch};
   int number = 0;
   for (auto const& layout : {grid{}, grids[3], grids[4], grids[6]}) {
@@ -363,7 +363,7 @@ TEST_CASE("loggers.tensorboard: events hold the metrics' numbers; a resumed run 
   config.evaluation.eval_interval = {3, time_unit::batch};
   config.checkpoint.save_folder = files.folder / "run";
   config.checkpoint.autoresume = true;
-  config.output.loggers.tensorboard = files.folder / "events";
+  config.output.loggers.tensorboard = files.folder / "events/tiny";
   config.output.metrics_file = files.folder / "metrics.jsonl";
   std::vector<std::string> event_files;
   for (double const end : {3.0, 5.0}) {

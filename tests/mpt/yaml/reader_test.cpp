@@ -7,8 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/yaml/document.hpp>
 #include <mpt/yaml/reader.hpp>
-#include <mpt/yaml/yaml.hpp>
 #include <parallel/support/files.hpp>
 
 namespace reader_test {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <parallel/comm/agreement.hpp>
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 
 #include "support/call_signature.hpp"
 

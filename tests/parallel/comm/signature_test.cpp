@@ -3,7 +3,7 @@
 #include <string>
 
 #include <parallel/comm/signature.hpp>
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 
 #include "support/call_signature.hpp"
 

@@ -6,7 +6,7 @@
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/conformance/communicator.hpp>
 #include <parallel/conformance/failures.hpp>
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 #include <parallel/device/host/stream.hpp>
 
 namespace test {

@@ -16,7 +16,7 @@
 
 #include <parallel/comm/single.hpp>
 #include <parallel/comm/threads/run.hpp>
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/support/files.hpp>
 
 #include "parallel/comm/suite.hpp"

@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
 
 namespace error_test {

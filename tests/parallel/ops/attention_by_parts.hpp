@@ -48,9 +48,17 @@ outcome<T> attend_at_once(problem<T>& p, Stream& s) {
   tensor_view<A, 3> const lse(sums.data(), {p.n.batch, p.n.heads, p.n.keys});
   auto const in = [&](int operand) { return constant(p.part(p.inputs.data(), operand)); };
   ops::attention(s, p.result(r.out.data()), lse, in(0), in(1), in(2), p.options());
-  ops::attention_backward(s, p.part(r.gradients.data(), 0), p.part(r.gradients.data(), 1),
-                          p.part(r.gradients.data(), 2), constant(p.result(p.dout.data())), in(0),
-                          in(1), in(2), constant(p.result(r.out.data())), lse, p.options());
+  ops::attention_backward(
+      s, ops::attention_backward_arguments<T>{.dq = p.part(r.gradients.data(), 0),
+                                              .dk = p.part(r.gradients.data(), 1),
+                                              .dv = p.part(r.gradients.data(), 2),
+                                              .dout = constant(p.result(p.dout.data())),
+                                              .q = in(0),
+                                              .k = in(1),
+                                              .v = in(2),
+                                              .out = constant(p.result(r.out.data())),
+                                              .lse = lse,
+                                              .options = p.options()});
   s.synchronize();
   r.lse.assign(sums.begin(), sums.end());
   return r;
@@ -97,13 +105,18 @@ outcome<accumulate_t<T>> attend_by_parts(problem<T>& p, Stream& s, std::vector<i
   std::vector<T> rounded(r.out.size());
   for (std::size_t i = 0; i < rounded.size(); ++i) rounded[i] = static_cast<T>(r.out[i]);
   for (auto const& [i, j] : pairs)
-    ops::extend_attention_backward(s, p.part(r.gradients.data(), 0).slice(cuts[i], cuts[i + 1]),
-                                   p.part(r.gradients.data(), 1).slice(cuts[j], cuts[j + 1]),
-                                   p.part(r.gradients.data(), 2).slice(cuts[j], cuts[j + 1]),
-                                   constant(p.result(p.dout.data()).slice(cuts[i], cuts[i + 1])),
-                                   queries(i), keys(1, j), keys(2, j),
-                                   constant(p.result(rounded.data()).slice(cuts[i], cuts[i + 1])),
-                                   lse(i), placed(i, j));
+    ops::extend_attention_backward(
+        s, ops::extend_attention_backward_arguments<T>{
+               .dq = p.part(r.gradients.data(), 0).slice(cuts[i], cuts[i + 1]),
+               .dk = p.part(r.gradients.data(), 1).slice(cuts[j], cuts[j + 1]),
+               .dv = p.part(r.gradients.data(), 2).slice(cuts[j], cuts[j + 1]),
+               .dout = constant(p.result(p.dout.data()).slice(cuts[i], cuts[i + 1])),
+               .q = queries(i),
+               .k = keys(1, j),
+               .v = keys(2, j),
+               .out = constant(p.result(rounded.data()).slice(cuts[i], cuts[i + 1])),
+               .lse = lse(i),
+               .options = placed(i, j)});
   s.synchronize();
   for (index b = 0; b < p.n.batch; ++b)
     for (index h = 0; h < p.n.heads; ++h)

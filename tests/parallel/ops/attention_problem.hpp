@@ -129,14 +129,25 @@ struct problem {
     s.synchronize();
   }
 
-  template <class Stream>
-  void backward(Stream& s) {
+  [[nodiscard]] ops::attention_backward_arguments<T> backward_arguments() {
     T const* const in = inputs.data();
     T const* const gradient = dout.data();
     T const* const forward_result = out.data();
-    ops::attention_backward(s, part(gradients.data(), 0), part(gradients.data(), 1),
-                            part(gradients.data(), 2), result(gradient), part(in, 0), part(in, 1),
-                            part(in, 2), result(forward_result), lse(), options());
+    return {.dq = part(gradients.data(), 0),
+            .dk = part(gradients.data(), 1),
+            .dv = part(gradients.data(), 2),
+            .dout = result(gradient),
+            .q = part(in, 0),
+            .k = part(in, 1),
+            .v = part(in, 2),
+            .out = result(forward_result),
+            .lse = lse(),
+            .options = options()};
+  }
+
+  template <class Stream>
+  void backward(Stream& s) {
+    ops::attention_backward(s, backward_arguments());
     s.synchronize();
   }
 

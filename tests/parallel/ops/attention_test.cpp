@@ -225,20 +225,14 @@ TEST_CASE("attention: every instruction set of this processor gives the same res
         best.backward(s);
         auto& p = narrow;
         float const* const in = p.inputs.data();
-        float const* const gradient = p.dout.data();
-        float const* const result = p.out.data();
         namespace detail = parallel::host::detail;
         parallel::host::workspace memory;
         detail::run_attention(
             detail::attention_forward<float>{p.result(p.out.data()), p.lse(), p.part(in, 0),
                                              p.part(in, 1), p.part(in, 2), p.options()},
             memory, 1, lanes);
-        detail::run_attention(
-            detail::attention_backward<float>{
-                p.part(p.gradients.data(), 0), p.part(p.gradients.data(), 1),
-                p.part(p.gradients.data(), 2), p.result(gradient), p.part(in, 0), p.part(in, 1),
-                p.part(in, 2), p.result(result), p.lse(), p.options()},
-            memory, 1, lanes);
+        detail::run_attention(detail::attention_backward<float>{p.backward_arguments()}, memory, 1,
+                              lanes);
         CHECK(worst_difference(narrow.out, best.out) <= 5e-6 * greatest(best.out));
         CHECK(worst_difference(narrow.gradients, best.gradients) <=
               5e-6 * greatest(best.gradients));
@@ -257,22 +251,11 @@ TEST_CASE("attention: bf16 pairs give the same results by SIMD registers as by t
       truth.forward(r);
       truth.backward(r);
       bf16 const* const in = p.inputs.data();
-      bf16 const* const gradient = p.dout.data();
-      bf16 const* const result = p.out.data();
       parallel::host::workspace memory;
       detail::attention_forward<bf16, detail::bf16_pair> forward{
           p.result(p.out.data()), p.lse(),       p.part(in, 0),
           p.part(in, 1),          p.part(in, 2), p.options()};
-      detail::attention_backward<bf16, detail::bf16_pair> backward{p.part(p.gradients.data(), 0),
-                                                                   p.part(p.gradients.data(), 1),
-                                                                   p.part(p.gradients.data(), 2),
-                                                                   p.result(gradient),
-                                                                   p.part(in, 0),
-                                                                   p.part(in, 1),
-                                                                   p.part(in, 2),
-                                                                   p.result(result),
-                                                                   p.lse(),
-                                                                   p.options()};
+      detail::attention_backward<bf16, detail::bf16_pair> backward{p.backward_arguments()};
       forward.method = backward.method = detail::multiplier::lanes;
       detail::run_attention(forward, memory, 1);
       detail::run_attention(backward, memory, 1);
@@ -406,8 +389,15 @@ TEST_CASE("attention: arguments that do not fit are refused with a message") {
                        "query, or none",
                        parallel::error);
   CHECK_THROWS_WITH_AS(
-      ops::attention_backward(s, view(4, 2), view(4, 2), view(4, 2), view(4, 2), view(4, 2),
-                              view(4, 2), view(4, 2), view(4, 2), tensor_view<float, 3>{}),
+      ops::attention_backward(s, ops::attention_backward_arguments<float>{.dq = view(4, 2),
+                                                                          .dk = view(4, 2),
+                                                                          .dv = view(4, 2),
+                                                                          .dout = view(4, 2),
+                                                                          .q = view(4, 2),
+                                                                          .k = view(4, 2),
+                                                                          .v = view(4, 2),
+                                                                          .out = view(4, 2),
+                                                                          .lse = {}}),
       "ops::attention_backward: lse is [0, 0, 0], but must be [batch, heads, "
       "queries] = [1, 2, 4]",
       parallel::error);
@@ -421,7 +411,15 @@ TEST_CASE("attention: the meta device counts the pairs that causal attention see
   ops::attention(s, q, {nullptr, {2, 4, 3}}, q, k, k);
   std::uint64_t const pairs = 2 * 4 * (3 + 4 + 5);
   CHECK(s.operations() == 4 * pairs * 8);
-  ops::attention_backward(s, q, k, k, q, q, k, k, q, tensor_view<float, 3>(nullptr, {2, 4, 3}));
+  ops::attention_backward(s, ops::attention_backward_arguments<bf16>{.dq = q,
+                                                                     .dk = k,
+                                                                     .dv = k,
+                                                                     .dout = q,
+                                                                     .q = q,
+                                                                     .k = k,
+                                                                     .v = k,
+                                                                     .out = q,
+                                                                     .lse = {nullptr, {2, 4, 3}}});
   CHECK(s.operations() == 14 * pairs * 8);
   for (index const window : {0, 1, 2, 3, 4, 9}) {  // positions 2, 3, 4
     parallel::meta::stream windowed;

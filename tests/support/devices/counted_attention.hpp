@@ -42,11 +42,9 @@ class counted_attention final : public parallel::cuda::fused_attention {
                              parallel::ops::attention_options const& options) override {
     return count(inner_->forward(s, out, lse, q, k, v, options));
   }
-  [[nodiscard]] bool backward(stream& s, heads<bf16> dq, heads<bf16> dk, heads<bf16> dv,
-                              heads<bf16 const> dout, heads<bf16 const> q, heads<bf16 const> k,
-                              heads<bf16 const> v, heads<bf16 const> out, float const* lse,
-                              parallel::ops::attention_options const& options) override {
-    return count(inner_->backward(s, dq, dk, dv, dout, q, k, v, out, lse, options));
+  [[nodiscard]] bool backward(stream& s,
+                              parallel::ops::attention_backward_arguments<bf16> const& a) override {
+    return count(inner_->backward(s, a));
   }
   [[nodiscard]] std::optional<part_result> forward_part(
       stream& s, heads<bf16 const> q, heads<bf16 const> k, heads<bf16 const> v,
@@ -56,10 +54,8 @@ class counted_attention final : public parallel::cuda::fused_attention {
     return result;
   }
   [[nodiscard]] std::optional<part_gradients> backward_part(
-      stream& s, heads<bf16 const> dout, heads<bf16 const> q, heads<bf16 const> k,
-      heads<bf16 const> v, heads<bf16 const> out, float const* lse,
-      parallel::ops::attention_options const& options) override {
-    auto const result = inner_->backward_part(s, dout, q, k, v, out, lse, options);
+      stream& s, parallel::ops::extend_attention_backward_arguments<bf16> const& a) override {
+    auto const result = inner_->backward_part(s, a);
     count(result.has_value());
     return result;
   }

@@ -11,13 +11,12 @@
 #include <vector>
 
 #include <parallel/comm/comm_stream.hpp>
-#include <parallel/comm/neighbours.hpp>
+#include <parallel/comm/concepts.hpp>
 #include <parallel/comm/registered_memory.hpp>
 #include <parallel/conformance/values.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/buffer.hpp>
-#include <parallel/device/exchanged_memory.hpp>
 
 namespace test {
 

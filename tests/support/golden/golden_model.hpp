@@ -19,7 +19,6 @@
 #include <mpt/config/model/read_lora.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/names.hpp>
-#include <mpt/hf/shapes.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/model/sequences.hpp>
 #include <parallel/checkpoint/format/safetensors.hpp>

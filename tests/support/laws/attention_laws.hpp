@@ -170,11 +170,17 @@ void check_attention(both_sides<Device>& sides,
       element const* const x = packed.data_for(s);
       element const* const y = computed.data_for(s);
       element const* const dy = dout.data_for(s);
-      ops::attention_backward(
-          s, problem.part(d_packed.data_for(s), 0), problem.part(d_packed.data_for(s), 1),
-          problem.part(d_packed.data_for(s), 2), problem.whole(dy), problem.part(x, 0),
-          problem.part(x, 1), problem.part(x, 2), problem.whole(y),
-          problem.by_head(sums.data_for(s)), problem.options(s));
+      ops::attention_backward(s, ops::attention_backward_arguments<std::remove_const_t<element>>{
+                                     .dq = problem.part(d_packed.data_for(s), 0),
+                                     .dk = problem.part(d_packed.data_for(s), 1),
+                                     .dv = problem.part(d_packed.data_for(s), 2),
+                                     .dout = problem.whole(dy),
+                                     .q = problem.part(x, 0),
+                                     .k = problem.part(x, 1),
+                                     .v = problem.part(x, 2),
+                                     .out = problem.whole(y),
+                                     .lse = problem.by_head(sums.data_for(s)),
+                                     .options = problem.options(s)});
     });
     check_close(d_packed, attention_share<T>);
   }
@@ -252,10 +258,17 @@ void check_extended_attention(both_sides<Device>& sides,
       element const* const dy = dout.data_for(s);
       for_each_pair(s, sums.data_for(s), [&](run q, run k, auto run_sums, auto const& options) {
         ops::extend_attention_backward(
-            s, q.slice(problem.part(d.data_for(s), 0)), k.slice(problem.part(d.data_for(s), 1)),
-            k.slice(problem.part(d.data_for(s), 2)), q.slice(problem.whole(dy)),
-            q.slice(problem.part(x, 0)), k.slice(problem.part(x, 1)), k.slice(problem.part(x, 2)),
-            q.slice(problem.whole(y)), run_sums, options);
+            s, ops::extend_attention_backward_arguments<std::remove_const_t<element>>{
+                   .dq = q.slice(problem.part(d.data_for(s), 0)),
+                   .dk = k.slice(problem.part(d.data_for(s), 1)),
+                   .dv = k.slice(problem.part(d.data_for(s), 2)),
+                   .dout = q.slice(problem.whole(dy)),
+                   .q = q.slice(problem.part(x, 0)),
+                   .k = k.slice(problem.part(x, 1)),
+                   .v = k.slice(problem.part(x, 2)),
+                   .out = q.slice(problem.whole(y)),
+                   .lse = run_sums,
+                   .options = options});
       });
     });
     check_close(d, attention_share<T>);

@@ -62,7 +62,6 @@ void for_each_item(config_reader& reader, std::string_view key, F&& f) {
 /// Reads a gauntlet's mapping.
 [[nodiscard]] gauntlet_config read_gauntlet(config_reader reader);
 
-/// Reads the gauntlet of a file: `eval_gauntlet: {...}`.
 [[nodiscard]] gauntlet_config read_gauntlet_file(std::filesystem::path const& file,
                                                  config_report& report);
 

@@ -2,6 +2,9 @@
 // folder, and the requirements of data with prompts and responses.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include <mpt/config/data/mirrors.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/yaml/reader.hpp>
@@ -14,9 +17,15 @@ namespace mpt::detail {
 void read_trained_model(config_reader& reader, model_config& model, checkpoint_config& checkpoint,
                         hub_mirrors const& mirrors);
 
-/// Checks the requirements of finetuning data, and limits the attention of packed examples to
-/// themselves.
-void adapt_to_finetuning(config_reader& reader, config_node const& document, train_config& config,
+/// Limits the attention of packed examples to themselves, and finds the sets of the mirrors.
+/// `notes`: for the user.
+void adapt_to_finetuning(config_reader& reader, config_node const& document, model_config& model,
+                         data_config& data, std::vector<std::string>& notes,
                          hub_mirrors const& mirrors);
+
+/// Refuses times in tokens, which rows of finetuning data cannot have.
+void check_times_of_finetuning(config_reader& reader, optimizer_config const& optimizer,
+                               run_config const& run, checkpoint_config const& checkpoint,
+                               callbacks_config const& callbacks);
 
 }  // namespace mpt::detail

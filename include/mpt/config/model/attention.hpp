@@ -8,7 +8,6 @@
 
 #include <mpt/config/model/norm_kind.hpp>
 #include <mpt/config/model/rope.hpp>
-#include <parallel/core/error.hpp>
 
 namespace mpt {
 

@@ -63,7 +63,6 @@ inline constexpr gguf_form llama_gguf{.architecture = "llama",
                                       .has_head_width = true,
                                       .has_frequency_factors = true};
 
-/// A family of this form.
 [[nodiscard]] constexpr model_family llama_family(std::string_view model_type,
                                                   std::string_view architecture,
                                                   void (*describe)(family_form&, model_config&),

@@ -44,7 +44,6 @@ template <class T>
   return fallback;
 }
 
-/// The rank of this layer's adapter.
 [[nodiscard]] std::int64_t lora_rank(lora_config const& lora, std::string_view layer);
 
 /// The factor by which this layer's adapter output B A x is multiplied.

@@ -28,7 +28,6 @@ inline constexpr std::string_view adapter_config_name = "adapter_config.json";
 /// Whether `folder` is an adapter in PEFT's form.
 [[nodiscard]] bool is_adapter_folder(std::filesystem::path const& folder);
 
-/// The adapter_config.json of an adapter's folder.
 [[nodiscard]] nlohmann::json read_adapter_json(std::filesystem::path const& folder);
 
 /// The adapters of `model` that PEFT's configuration describes; `source` names it in messages.

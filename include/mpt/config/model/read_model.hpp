@@ -4,13 +4,29 @@
 // attention, of the loss, of the device of initialisation) is listed as without effect; an
 // unsupported key that would change the model is an error. check_model checks dropouts, shapes and
 // the other numbers.
+//
+// Reads `attn_config` and `block_overrides` into an attention_config and the overrides of layers.
+//
+// Keys that only choose an implementation (of attention, of a rotation) are without effect;
+// check_attention checks the numbers.
+//
+// Reads `model.activation_checkpointing_target`: the modules and blocks that recompute activations.
+//
+// LLM Foundry's forms (llmfoundry/models/utils/act_ckpt.py): a module name, a list of names (of all
+// blocks), or a mapping from names to blocks: a count of first blocks, "first-n", "middle-n",
+// "last-n", "range-i-j" (i to j-1), several of those separated by commas, or a list of block
+// numbers and such words. As in LLM Foundry, a range ends at the last block.
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <mpt/config/model.hpp>
+#include <mpt/config/model/attention.hpp>
+#include <mpt/config/model/recompute.hpp>
 #include <mpt/yaml/reader.hpp>
 
 namespace mpt {
@@ -38,3 +54,18 @@ inline constexpr std::array<std::pair<std::string_view, parallel::ops::activatio
 [[nodiscard]] model_config read_model(config_reader& reader);
 
 }  // namespace mpt
+
+namespace mpt::detail {
+
+/// Reads `attn_config` of a model of width `d_model`.
+[[nodiscard]] attention_config read_attention(config_reader& reader, std::int64_t d_model);
+
+/// Reads `block_overrides`, layer by layer; empty when there are none.
+[[nodiscard]] std::vector<layer_override> read_overrides(config_reader& model,
+                                                         std::int64_t n_layers);
+
+/// The recomputation that the key describes for a model of `blocks` blocks; without the key, every
+/// block is recomputed whole.
+[[nodiscard]] block_recomputation read_recompute(config_reader& reader, std::int64_t blocks);
+
+}  // namespace mpt::detail

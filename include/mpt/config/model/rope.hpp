@@ -4,7 +4,7 @@
 // Each way is a struct with one list of its fields. LLM Foundry's YAMLs (`rope_hf_config`) and
 // transformers' config.json (`rope_scaling`) name these fields alike, so everything that reads,
 // writes or checks them goes through `visit_fields` and `check`. Only the formula of the
-// frequencies is elsewhere, in <mpt/model/positions.hpp>.
+// frequencies is elsewhere, in <mpt/model/attention_positions.hpp>.
 #pragma once
 
 #include <cmath>
@@ -28,7 +28,6 @@ struct unscaled_rope {
   static constexpr std::string_view type = "no_scaling";
 
   static void visit_fields(auto& /*scaling*/, auto&& /*visit*/) {}
-  void check(auto&& /*require*/) const {}
   friend bool operator==(unscaled_rope const&, unscaled_rope const&) = default;
 };
 
@@ -40,7 +39,6 @@ struct linear_rope {
   static void visit_fields(auto& scaling, auto&& visit) {
     visit("factor", scaling.factor, field_presence::optional);
   }
-  void check(auto&& /*require*/) const {}
   friend bool operator==(linear_rope const&, linear_rope const&) = default;
 };
 
@@ -52,7 +50,6 @@ struct dynamic_rope {
   static void visit_fields(auto& scaling, auto&& visit) {
     visit("factor", scaling.factor, field_presence::optional);
   }
-  void check(auto&& /*require*/) const {}
   friend bool operator==(dynamic_rope const&, dynamic_rope const&) = default;
 };
 
@@ -140,7 +137,7 @@ void visit_fields(auto& scaling, auto&& visit) {
 /// Calls require(condition, key, message...) for what the fields of a way of scaling must satisfy.
 void check_rope_scaling(rope_scaling const& scaling, auto&& require) {
   auto const check_chosen = [&](auto const& chosen) {
-    chosen.check(require);
+    if constexpr (requires { chosen.check(require); }) chosen.check(require);
     if constexpr (requires { chosen.factor; })
       require(chosen.factor >= 1, "factor", "must be at least 1, found ", chosen.factor);
     if constexpr (requires { chosen.original_max_position_embeddings; })

@@ -7,8 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <parallel/core/error.hpp>
-
 namespace mpt {
 
 /// The ids under `key` ("eos_token_id"), a number or a list of numbers; none where the key is null

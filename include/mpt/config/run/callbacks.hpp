@@ -74,7 +74,6 @@ struct callbacks_config {
   std::optional<generate_config> generate;
   std::optional<hf_checkpointer_config> hf_checkpointer;
   std::int64_t optimizer_monitor_interval = 0;  ///< batches; 0: off
-  std::vector<std::string> frozen_layers;       ///< layer_freezing: whole names of parameters
   std::int64_t speed_window = 100;              ///< batches
   logged_time_unit speed_time_unit;             ///< for time/train, time/val and time/total
   logged_time_unit remaining_time_unit;         ///< for time/remaining_estimate
@@ -84,8 +83,10 @@ struct callbacks_config {
   friend bool operator==(callbacks_config const&, callbacks_config const&) = default;
 };
 
-/// Reads `callbacks`. A callback that is not implemented is refused when it would change the run,
-/// and listed as without effect when it only observes.
-[[nodiscard]] callbacks_config read_callbacks(config_reader reader);
+/// Reads `callbacks`, and the names of its `layer_freezing` into `frozen_layers`. A callback that
+/// is not implemented is refused when it would change the run, and listed as without effect when it
+/// only observes.
+[[nodiscard]] callbacks_config read_callbacks(config_reader reader,
+                                              std::vector<std::string>& frozen_layers);
 
 }  // namespace mpt

@@ -44,7 +44,7 @@ struct mlflow_config {
 };
 
 struct loggers_config {
-  std::optional<std::string> tensorboard;  ///< folder of event files, by run name
+  std::optional<std::string> tensorboard;  ///< folder of the run's event files
   std::optional<std::string> csv;          ///< file of a table
   std::vector<python_tracker_config> python_trackers;
   std::optional<mlflow_config> mlflow;

@@ -53,6 +53,7 @@ struct optimizer_config : optimizer_settings {
   std::string name = "decoupled_adamw";
   std::optional<parallel::muon> muon;      ///< of group 1, the matrices of blocks
   std::vector<name_pattern> disable_grad;  ///< parameters that are not trained
+  std::vector<std::string> frozen_layers;  ///< callbacks.layer_freezing: names of parameters
   std::vector<parameter_group> groups;  ///< a parameter belongs to the first group that matches it
 
   parallel::train::clipping clip;  ///< algorithms.gradient_clipping

@@ -23,7 +23,6 @@
 
 namespace mpt::data {
 
-/// Options of a writer.
 struct mds_writer_options {
   std::vector<mds_column> columns{};
   std::string compression{};          ///< "", "zstd" (level 3) or "zstd:1" to "zstd:22"

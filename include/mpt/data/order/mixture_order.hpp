@@ -25,7 +25,6 @@ struct stream_shape {
   std::uint64_t chosen;  ///< number of its samples in an epoch
 };
 
-/// Sample `sample` of stream `stream`.
 struct sample_location {
   std::size_t stream;
   std::uint64_t sample;

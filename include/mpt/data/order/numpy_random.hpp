@@ -12,8 +12,6 @@
 #include <cstdint>
 #include <vector>
 
-#include <parallel/core/error.hpp>
-
 namespace mpt::data {
 
 class numpy_random {

@@ -44,7 +44,6 @@ struct table {
 /// The name of run number `run`, with a mark in its colour where there are several.
 [[nodiscard]] std::string run_label(std::vector<shown_run> const& runs, std::size_t run);
 
-/// A part of a bar: its name, its length and the length as text.
 struct bar_part {
   std::string name;
   double length = 0;

@@ -21,7 +21,8 @@ class model_saves {
   /// `run` and `session` must outlive it.
   model_saves(run_context& run, Session& session, run_parts const& parts)
       : run_(run), session_(session), adapter_base_(parts.adapter_base) {
-    if (run.config.callbacks.hf_checkpointer) exports_.emplace(run.config, parts.exports);
+    if (auto const& settings = run.config.callbacks.hf_checkpointer)
+      exports_.emplace(*settings, parts.exports);
   }
 
   [[nodiscard]] best_evaluation& best() { return best_; }

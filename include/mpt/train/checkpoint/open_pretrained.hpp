@@ -14,9 +14,12 @@
 namespace mpt {
 
 /// Opens the weights in `folder`; the adapters of a run with adapters come from
-/// `config.checkpoint.adapter`, from `folder`, or are new. Throws when the weights belong to
+/// `checkpoint.adapter`, from `folder`, or are new. Throws when the weights belong to
 /// another model or lack tensors.
-[[nodiscard]] std::unique_ptr<weight_source> open_pretrained(train_config const& config,
+[[nodiscard]] std::unique_ptr<weight_source> open_pretrained(model_config const& model,
+                                                             optimizer_config const& optimizer,
+                                                             run_config const& run,
+                                                             checkpoint_config const& checkpoint,
                                                              std::filesystem::path const& folder);
 
 /// The folder of the base model of the adapters that the run trains: the Hugging Face folder that

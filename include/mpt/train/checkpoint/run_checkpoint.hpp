@@ -59,10 +59,11 @@ struct found_checkpoint {
 [[nodiscard]] std::optional<found_checkpoint> checkpoint_to_load(
     checkpoint_config const& checkpoint);
 
-/// Adds notes for the user about a run of `config` that has begun from `found` at `batch`.
+/// Adds notes for the user about a run that has begun from `found` at `batch`.
 /// `is_stopped`: early_stopper had already ended that run, so it trains no further batch.
 void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
-               train_config const& config, std::int64_t batch, bool is_stopped);
+               model_config const& model, optimizer_config const& optimizer,
+               execution_config const& execution, std::int64_t batch, bool is_stopped);
 
 /// Collective: returns to every rank the checkpoint that rank 0 has `found`, after all ranks have
 /// read it and compared its checksums. Where the latest checkpoint of a folder is damaged, returns
@@ -90,7 +91,9 @@ namespace detail {
 
 /// The settings that determine the order of the data and the optimizer's states; a resumed run must
 /// have the same.
-[[nodiscard]] nlohmann::json data_order_of(train_config const& config, trained_set const& data);
+[[nodiscard]] nlohmann::json data_order_of(model_config const& model, data_config const& data,
+                                           optimizer_config const& optimizer, run_config const& run,
+                                           trained_set const& set);
 
 /// Throws when the run's data_order_of differs from the checkpoint's.
 void require_same_order(nlohmann::json const& saved, nlohmann::json const& current,
@@ -132,8 +135,10 @@ run_state load_run(Session& session, train_config const& config, found_checkpoin
     require(
         open != nullptr, found.folder.string(),
         ": holds weights, but the run has no function that opens them (run_parts::open_weights)");
-    checkpoint::load_from(session.stepper(), session.exchanges(), *open(config, found.folder),
-                          found.folder.string(), checkpoint::content::weights);
+    checkpoint::load_from(
+        session.stepper(), session.exchanges(),
+        *open(config.model, config.optimizer, config.run, config.checkpoint, found.folder),
+        found.folder.string(), checkpoint::content::weights);
     return {.data = data};
   }
   require(found.reader.has_value(), found.folder.string(),
@@ -144,8 +149,10 @@ run_state load_run(Session& session, train_config const& config, found_checkpoin
           "model.peft_config");
   detail::require_same_model(reader.state(), config.model, found.folder, found.weights_only);
   if (!found.weights_only) {
-    detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
-                               detail::data_order_of(config, data), found.folder);
+    detail::require_same_order(
+        reader.state().value("order", nlohmann::json::object()),
+        detail::data_order_of(config.model, config.data, config.optimizer, config.run, data),
+        found.folder);
     detail::require_same_reduction_order(reader.state(), config.data, config.execution,
                                          found.folder);
     if (!reader.state().value("weights_only", false))

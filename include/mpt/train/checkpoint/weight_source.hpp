@@ -41,6 +41,7 @@ class weight_source {
 
 /// Opens the weights in a folder for a run; see open_pretrained.
 using weight_opener = std::function<std::unique_ptr<weight_source>(
-    train_config const& config, std::filesystem::path const& folder)>;
+    model_config const& model, optimizer_config const& optimizer, run_config const& run,
+    checkpoint_config const& checkpoint, std::filesystem::path const& folder)>;
 
 }  // namespace mpt

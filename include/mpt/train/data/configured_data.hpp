@@ -33,10 +33,11 @@ namespace detail {
 class configured_batches final : public run_batches {
  public:
   /// `examples`: the examples of train_loader, null for text. `cache`: of its remote sets, or null.
-  configured_batches(train_config const& config, std::shared_ptr<example_set const> examples,
+  configured_batches(model_config const& model, data_config const& data,
+                     execution_config const& execution, std::shared_ptr<example_set const> examples,
                      int rank, int ranks, std::shared_ptr<data::shard_cache> const& cache = {})
-      : source_(open(config, std::move(examples), rank, ranks, cache)),
-        padded_tokens_(config.data.global_train_batch_size * config.data.train_loader.max_seq_len),
+      : source_(open(model, data, execution, std::move(examples), rank, ranks, cache)),
+        padded_tokens_(data.global_train_batch_size * data.train_loader.max_seq_len),
         set_(std::visit([](auto const& s) { return detail::make_trained_set(s); }, source_)) {}
 
   [[nodiscard]] index batches_per_epoch() const override;
@@ -51,7 +52,8 @@ class configured_batches final : public run_batches {
  private:
   using batch_source = std::variant<training_batches, example_batches>;
 
-  [[nodiscard]] static batch_source open(train_config const& config,
+  [[nodiscard]] static batch_source open(model_config const& model, data_config const& data,
+                                         execution_config const& execution,
                                          std::shared_ptr<example_set const> examples, int rank,
                                          int ranks,
                                          std::shared_ptr<data::shard_cache> const& cache);
@@ -64,11 +66,11 @@ class configured_batches final : public run_batches {
 /// The evaluation set of one of a configuration's eval_loaders.
 class configured_set final : public evaluation_set {
  public:
-  /// The evaluation set number `set_index` of `config`, which must outlive it. `examples`: the
-  /// examples of the set, null for text. `cache`: of its remote sets, or null. Throws where a
-  /// remote set needs more room in its cache than the limit of its loader, when `ranks` data ranks
-  /// read it.
-  configured_set(train_config const& config, std::size_t set_index,
+  /// The set of `loader`, which must outlive it. `examples`: the examples of the set, null for
+  /// text. `cache`: of its remote sets, or null. Throws where a remote set needs more room in its
+  /// cache than the limit of its loader, when `ranks` data ranks read it.
+  configured_set(model_config const& model, loader_config const& loader,
+                 evaluation_config const& evaluation, execution_config const& execution,
                  std::shared_ptr<example_set const> examples, int ranks = 1,
                  std::shared_ptr<data::shard_cache> const& cache = {});
 
@@ -76,8 +78,10 @@ class configured_set final : public evaluation_set {
   [[nodiscard]] reader batches(int rank, int ranks) const override;
 
  private:
-  train_config const* config_;
   loader_config const* loader_;
+  index device_batch_;
+  index max_batches_;
+  bool is_canonical_;
   std::shared_ptr<example_set const> examples_;
   std::optional<data::token_streams> streams_;
 };
@@ -90,10 +94,13 @@ class configured_data final : public run_data {
   explicit configured_data(run_examples examples = {}, remote_sets sets = {})
       : examples_(std::move(examples)), sets_(std::move(sets)) {}
 
-  [[nodiscard]] std::unique_ptr<run_batches> batches(train_config const& config, int rank,
+  [[nodiscard]] std::unique_ptr<run_batches> batches(model_config const& model,
+                                                     data_config const& data,
+                                                     execution_config const& execution, int rank,
                                                      int ranks) const override;
   [[nodiscard]] std::vector<std::unique_ptr<evaluation_set>> evaluation_sets(
-      train_config const& config, int ranks) const override;
+      model_config const& model, data_config const& data, evaluation_config const& evaluation,
+      execution_config const& execution, int ranks) const override;
 
  private:
   run_examples examples_;

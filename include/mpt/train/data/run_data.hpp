@@ -91,12 +91,14 @@ class run_data {
   virtual ~run_data() = default;
 
   /// The share of data rank `rank`. Throws when there is too little for one batch.
-  [[nodiscard]] virtual std::unique_ptr<run_batches> batches(train_config const& config, int rank,
-                                                             int ranks) const = 0;
-  /// One for each of config.data.eval_loaders, for one of `ranks` data ranks; `config` must outlive
-  /// them.
+  [[nodiscard]] virtual std::unique_ptr<run_batches> batches(model_config const& model,
+                                                             data_config const& data,
+                                                             execution_config const& execution,
+                                                             int rank, int ranks) const = 0;
+  /// One for each of data.eval_loaders, for one of `ranks` data ranks; `data` must outlive them.
   [[nodiscard]] virtual std::vector<std::unique_ptr<evaluation_set>> evaluation_sets(
-      train_config const& config, int ranks) const = 0;
+      model_config const& model, data_config const& data, evaluation_config const& evaluation,
+      execution_config const& execution, int ranks) const = 0;
 };
 
 }  // namespace mpt

@@ -31,9 +31,11 @@ class model_evaluations {
                    stages_of(run.config.model, run.config.execution.parallelism,
                              mesh.ranks().pipeline.rank())
                        .ranges()},
-        sets_(parts.data->evaluation_sets(run.config, mesh.data_ranks())) {
-    if (run.config.callbacks.generate)
-      samples_.emplace(run.config, mesh.data_rank() == 0 ? parts.prompts : nullptr);
+        sets_(parts.data->evaluation_sets(run.config.model, run.config.data, run.config.evaluation,
+                                          run.config.execution, mesh.data_ranks())) {
+    if (auto const& generate = run.config.callbacks.generate)
+      samples_.emplace(*generate, run.config.model, run.config.run,
+                       mesh.data_rank() == 0 ? parts.prompts : nullptr);
   }
 
   /// Evaluates the model on the evaluation sets, then on the tasks. `report`: where rank 0 reports;

@@ -59,8 +59,9 @@ struct batch_record {
 class reporter {
  public:
   /// `first_batch`: the first batch that will be reported. `open_trackers` may be empty.
-  reporter(train_config const& config, int ranks, std::int64_t first_batch,
-           tracker_opener const& open_trackers = {});
+  reporter(data_config const& data, checkpoint_config const& checkpoint,
+           callbacks_config const& callbacks, output_config const& output, int ranks,
+           std::int64_t first_batch, tracker_opener const& open_trackers = {});
   reporter(reporter const&) = delete;
   reporter& operator=(reporter const&) = delete;
 

@@ -46,7 +46,8 @@ class run_reports {
   }
   void open(tracker_opener const& open_trackers) {
     if (run_.comm.rank() == 0)
-      report_.emplace(run_.config, run_.comm.size(), run_.batch + 1, open_trackers);
+      report_.emplace(run_.config.data, run_.config.checkpoint, run_.config.callbacks,
+                      run_.config.output, run_.comm.size(), run_.batch + 1, open_trackers);
   }
   void say(std::string const& text) {
     if (report_ && !text.empty()) report_->note(text, run_.batch);

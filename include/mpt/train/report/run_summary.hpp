@@ -13,7 +13,7 @@
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/vocabulary.hpp>
 #include <mpt/yaml/time.hpp>
-#include <parallel/checkpoint/save_interval.hpp>
+#include <parallel/checkpoint/save_timer.hpp>
 #include <parallel/train/stepper.hpp>
 
 namespace mpt {

@@ -36,13 +36,12 @@ using run_optimizer =
 /// `disable_grad`, by its name in LLM Foundry (`layer_freezing`), or, in a model with adapters,
 /// because it is no adapter. `matrices`: the names that muon trains, if the configuration uses it.
 [[nodiscard]] train::optimizer_groups<run_optimizer> group_parameters(
-    optimizer_config const& config, std::vector<std::string> const& frozen,
-    std::vector<std::string> const& names, std::vector<std::string> const& matrices = {});
+    optimizer_config const& config, std::vector<std::string> const& names,
+    std::vector<std::string> const& matrices = {});
 
 /// The groups of a model's parameters.
 template <class Model>
 [[nodiscard]] train::optimizer_groups<run_optimizer> groups_of(optimizer_config const& optimizer,
-                                                               callbacks_config const& callbacks,
                                                                Model& net) {
   std::vector<std::string> names, matrices;
   net.visit_units([&](std::string const&, auto& layer, auto const& parts, auto const&) {
@@ -53,7 +52,7 @@ template <class Model>
       if (is_block && parameter.extents.size() == 2) matrices.push_back(parameter.name);
     });
   });
-  return group_parameters(optimizer, callbacks.frozen_layers, names, matrices);
+  return group_parameters(optimizer, names, matrices);
 }
 
 }  // namespace mpt

@@ -51,7 +51,7 @@ class run_planner {
               .reshard_after_forward = config.execution.reshard_after_forward.value_or(true),
               .reduce_every_microbatch = config.execution.reduce_every_microbatch.value_or(true)},
         net_(config.model, planned_groups(config.execution.parallelism), plan_.recompute),
-        groups_(groups_of(config.optimizer, config.callbacks, net_)) {
+        groups_(groups_of(config.optimizer, net_)) {
     auto const& parallelism = config.execution.parallelism;
     for (int p = 0; p < parallelism.pipeline; ++p)
       stages_.push_back(stages_of(config.model, parallelism, p));
@@ -244,14 +244,17 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
 }
 
 template <class T>
-std::vector<train::step_plan> step_plans_of(train_config const& config, run_plan const& plan,
+std::vector<train::step_plan> step_plans_of(model_config const& model,
+                                            optimizer_config const& optimizer,
+                                            execution_config const& execution,
+                                            run_config const& run, run_plan const& plan,
                                             bool one_queue) {
-  model<T> net(config.model, planned_groups(config.execution.parallelism), plan.recompute);
-  auto const groups = groups_of(config.optimizer, config.callbacks, net);
-  auto options = stepper_options_of(config.optimizer, config.execution, config.run, plan);
+  mpt::model<T> net(model, planned_groups(execution.parallelism), plan.recompute);
+  auto const groups = groups_of(optimizer, net);
+  auto options = stepper_options_of(optimizer, execution, run, plan);
   options.one_queue = one_queue;
-  train::step_plans plans(options, train::place_in(plan.layout, level_of(config.execution)), 0,
-                          config.execution.parallelism.pipeline, net.num_blocks());
+  train::step_plans plans(options, train::place_in(plan.layout, level_of(execution)), 0,
+                          execution.parallelism.pipeline, net.num_blocks());
   net.visit_units([&](std::string const& name, auto& layer, std::vector<train::part> const& parts,
                       std::vector<parallel::parameter_base<T>*> const& uses) {
     plans.template add<T>(name, layer, parts, uses, groups.optimizers, groups.key_of);

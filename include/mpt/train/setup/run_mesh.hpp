@@ -29,27 +29,28 @@ class run_mesh {
   using stream_type = parallel::comm_stream<Device, Comm>;
 
   /// Collective over `control` and `exchanges`, which connect the same ranks in the same order.
-  /// Throws what run_layout throws. `control` and `device` must outlive it.
-  run_mesh(train_config const& config, any_communicator& control, Comm& exchanges,
-           Device const& device)
-      : config_(config.execution.parallelism),
+  /// `layout`: of that many ranks, as run_layout returns it. `control` and `device` must outlive
+  /// it.
+  run_mesh(execution_config const& execution, training_layout const& layout,
+           any_communicator& control, Comm& exchanges, Device const& device)
+      : config_(execution.parallelism),
         control_(control),
-        ranks_(exchanges.split(parallel::coloring::single_color()),
-               run_layout(config, control.size()), level_of(config.execution)),
+        ranks_(exchanges.split(parallel::coloring::single_color()), layout, level_of(execution)),
         device_(device) {
     namespace axis = parallel::axis;
     if (config_.ranks_of_model() > 1)
       control_of_share_ =
-          control_.split(parallel::coloring([shape = layout()](int rank) {
-                           return shape.template position<axis::replicate, axis::shard>(rank);
+          control_.split(parallel::coloring([layout](int rank) {
+                           return layout.template position<axis::replicate, axis::shard>(rank);
                          }),
                          "part");
   }
 
   /// Uses one communicator for control and exchanges.
-  run_mesh(train_config const& config, any_communicator& world,
+  run_mesh(execution_config const& execution, training_layout const& layout,
+           any_communicator& world,
            Device const& device) requires std::same_as<Comm, any_communicator>
-      : run_mesh(config, world, world, device) {}
+      : run_mesh(execution, layout, world, world, device) {}
 
   [[nodiscard]] train::process_groups<Comm>& ranks() { return ranks_; }
   [[nodiscard]] training_layout const& layout() const { return ranks_.shape(); }

@@ -13,7 +13,10 @@ namespace mpt {
 /// run's devices have one queue (stepper_options::one_queue). Throws when they cannot run. Defined
 /// in plan_run.hpp.
 template <class T>
-[[nodiscard]] std::vector<train::step_plan> step_plans_of(train_config const& config,
+[[nodiscard]] std::vector<train::step_plan> step_plans_of(model_config const& model,
+                                                          optimizer_config const& optimizer,
+                                                          execution_config const& execution,
+                                                          run_config const& run,
                                                           run_plan const& plan, bool one_queue);
 
 /// The text of the plans, one after another.

@@ -95,8 +95,7 @@ class folder_claim {
     beats_ = std::thread([this] { beat(); });
   }
 
-  folder_claim(folder_claim const&) = delete;
-  folder_claim& operator=(folder_claim const&) = delete;
+  folder_claim(folder_claim&&) = delete;
 
   /// Records that the holder has ended, and leaves the file, which counts the generations.
   ~folder_claim() {

@@ -54,8 +54,7 @@ class save_lock {
         ::pwrite(handle_.get(), text.data(), text.size(), 0) < 0)
       return;  // a full disk: the lock is held all the same, without text
   }
-  save_lock(save_lock const&) = delete;
-  save_lock& operator=(save_lock const&) = delete;
+  save_lock(save_lock&&) = delete;
   ~save_lock() { static_cast<void>(::unlink(path_.c_str())); }  // before the descriptor closes
 
  private:

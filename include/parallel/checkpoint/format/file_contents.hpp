@@ -17,7 +17,6 @@
 
 namespace parallel::checkpoint {
 
-/// A slice of this tensor.
 struct named_slice {
   std::string_view tensor;
   slice_record const* slice;

@@ -94,7 +94,6 @@ class json_check : public nlohmann::json_sax<nlohmann::json> {
   return *found;
 }
 
-/// The member `key` as a string.
 [[nodiscard]] inline std::string const& string_member(nlohmann::json const& object,
                                                       std::string_view key,
                                                       std::string_view location) {
@@ -124,7 +123,6 @@ class json_check : public nlohmann::json_sax<nlohmann::json> {
   return static_cast<std::uint64_t>(natural_member(object, key, location));
 }
 
-/// The member `key` as an array.
 [[nodiscard]] inline nlohmann::json const& array_member(nlohmann::json const& object,
                                                         std::string_view key,
                                                         std::string_view location) {

@@ -83,8 +83,7 @@ class safetensors_writer {
       throw;
     }
   }
-  safetensors_writer(safetensors_writer const&) = delete;
-  safetensors_writer& operator=(safetensors_writer const&) = delete;
+  safetensors_writer(safetensors_writer&&) = delete;
   ~safetensors_writer() {
     if (!finished_) discard();
   }

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,7 +40,6 @@ struct slice_record {
   friend bool operator==(slice_record const&, slice_record const&) = default;
 };
 
-/// A tensor and its slices.
 struct sliced_tensor {
   element_type type = element_type::f32;
   std::vector<index> extents;

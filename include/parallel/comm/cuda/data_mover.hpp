@@ -19,7 +19,6 @@
 #include <vector>
 
 #include <parallel/comm/detail/combine.hpp>
-#include <parallel/comm/detail/visit.hpp>
 #include <parallel/comm/operation.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/device/cuda/stream.hpp>

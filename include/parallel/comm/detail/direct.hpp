@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include <parallel/comm/detail/combine.hpp>

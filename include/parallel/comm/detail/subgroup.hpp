@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <parallel/comm/coloring.hpp>
-#include <parallel/comm/signature_exchange.hpp>
+#include <parallel/comm/signature.hpp>
 #include <parallel/core/error.hpp>
 
 namespace parallel::detail {

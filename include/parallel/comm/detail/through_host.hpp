@@ -62,7 +62,6 @@ class staged_operation {
   [[nodiscard]] std::size_t chunks() const {
     return std::max<std::size_t>(1, (op_.count + max_count_ - 1) / max_count_);
   }
-  /// The operation on the slots of a chunk.
   [[nodiscard]] operation chunk_operation(std::size_t chunk) const {
     operation out = op_;
     out.count = count(chunk);

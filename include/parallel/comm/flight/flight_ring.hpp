@@ -22,7 +22,6 @@
 #include <limits>
 #include <new>
 #include <span>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <type_traits>

@@ -106,8 +106,7 @@ class heartbeat {
         options_(options),
         watch_(watched, options.limit),
         thread_([this] { run(); }) {}
-  heartbeat(heartbeat const&) = delete;
-  heartbeat& operator=(heartbeat const&) = delete;
+  heartbeat(heartbeat&&) = delete;
   ~heartbeat() {
     {
       std::scoped_lock const lock(mutex_);

@@ -27,8 +27,7 @@ class alarm_clock {
   using buffer = ::gloo::transport::UnboundBuffer;
 
   alarm_clock() : thread_([this] { run(); }) {}
-  alarm_clock(alarm_clock const&) = delete;
-  alarm_clock& operator=(alarm_clock const&) = delete;
+  alarm_clock(alarm_clock&&) = delete;
   ~alarm_clock() {
     {
       std::scoped_lock const lock(mutex_);
@@ -67,8 +66,7 @@ class alarm_clock {
       position_ = clock_.alarms_.insert(clock_.alarms_.end(), new_alarm);
       if (new_alarm.time < clock_.next_) clock_.changed_.notify_one();
     }
-    entry(entry const&) = delete;
-    entry& operator=(entry const&) = delete;
+    entry(entry&&) = delete;
     ~entry() {
       std::scoped_lock const lock(clock_.mutex_);
       clock_.alarms_.erase(position_);

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -86,7 +85,6 @@ class rendezvous {
     return seal_ ? "hello" + sealed(from, to, text) : text;
   }
 
-  /// The seal of a text from `from` to `to`.
   [[nodiscard]] std::string sealed(int from, int to, std::string_view text) const {
     return seal_ ? seal_(concat("rank ", from, " to rank ", to, '\n', text)) : std::string();
   }

@@ -26,7 +26,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -40,7 +39,6 @@
 #include <parallel/core/clock.hpp>
 #include <parallel/core/failures.hpp>
 #include <parallel/core/patience.hpp>
-#include <parallel/core/shared_deadline.hpp>
 
 namespace parallel::gloo {
 
@@ -93,8 +91,7 @@ class world final : public parallel::detail::abortable {
     }
     listener_ = std::thread([this] { listen(); });
   }
-  world(world const&) = delete;
-  world& operator=(world const&) = delete;
+  world(world&&) = delete;
 
   /// Tells the other ranks that this rank makes no more calls.
   ~world() override {

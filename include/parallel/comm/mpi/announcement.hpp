@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -36,8 +35,7 @@ class announcement final : public background_task {
       messages_.send(&local_, sizeof local_, peer);
     }
   }
-  announcement(announcement const&) = delete;
-  announcement& operator=(announcement const&) = delete;
+  announcement(announcement&&) = delete;
 
   /// Aborts and throws the reason if all signatures have arrived and do not agree, or if the
   /// deadline has passed.

@@ -14,7 +14,6 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/coloring.hpp>

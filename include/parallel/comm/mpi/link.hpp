@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -23,14 +22,13 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <parallel/comm/aborted.hpp>
 #include <parallel/comm/mpi/environment.hpp>
 #include <parallel/core/clock.hpp>
 #include <parallel/core/failures.hpp>
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 
 namespace parallel::mpi {
 
@@ -99,8 +97,7 @@ class link final : public parallel::detail::abortable {
     read_shape();
   }
 
-  link(link const&) = delete;
-  link& operator=(link const&) = delete;
+  link(link&&) = delete;
 
   ~link() override {
     if (!root_ && give_up_reason_) abort(*give_up_reason_);  // no rank has given a better reason

@@ -8,12 +8,11 @@
 #include <nccl.h>
 
 #include <cstddef>
-#include <functional>
 #include <vector>
 
 #include <parallel/comm/cuda/data_mover.hpp>
-#include <parallel/comm/detail/visit.hpp>
-#include <parallel/comm/nccl/types.hpp>
+#include <parallel/comm/detail/combine.hpp>
+#include <parallel/comm/nccl/error.hpp>
 #include <parallel/comm/operation.hpp>
 #include <parallel/device/cuda/stream.hpp>
 

@@ -33,8 +33,7 @@ class file_rendezvous {
     require(!run_.empty() && run_.find('\n') == std::string::npos,
             "file_rendezvous: the run needs a name of one line");
   }
-  file_rendezvous(file_rendezvous const&) = delete;
-  file_rendezvous& operator=(file_rendezvous const&) = delete;
+  file_rendezvous(file_rendezvous&&) = delete;
   ~file_rendezvous() {
     if (is_writer_) static_cast<void>(::unlink(file_.c_str()));
   }

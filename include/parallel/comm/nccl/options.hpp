@@ -8,7 +8,7 @@
 #include <string>
 
 #include <parallel/comm/flight/flight_recorder.hpp>
-#include <parallel/core/shared_deadline.hpp>
+#include <parallel/core/patience.hpp>
 
 namespace parallel::nccl {
 

@@ -33,10 +33,10 @@
 #include <parallel/comm/flight/flight_recorder.hpp>
 #include <parallel/comm/nccl/error.hpp>
 #include <parallel/comm/nccl/gate.hpp>
-#include <parallel/comm/nccl/member.hpp>
 #include <parallel/comm/nccl/memory.hpp>
 #include <parallel/comm/nccl/notice_board.hpp>
 #include <parallel/comm/nccl/options.hpp>
+#include <parallel/comm/nccl/waiting_calls.hpp>
 #include <parallel/comm/nccl/watchdog.hpp>
 #include <parallel/comm/registered_memory.hpp>
 #include <parallel/comm/request.hpp>
@@ -45,7 +45,6 @@
 #include <parallel/core/patience.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/cuda/stream.hpp>
-#include <parallel/device/exchanged_memory.hpp>
 
 namespace parallel::nccl {
 
@@ -66,8 +65,7 @@ class session final : public parallel::detail::abortable,
                        },
                    .overdue = [this] { return overdue_call(); },
                    .end_all = [this] { end_all(); }}) {}
-  session(session const&) = delete;
-  session& operator=(session const&) = delete;
+  session(session&&) = delete;
 
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] std::shared_ptr<flight_recorder> const& recorder() const {
@@ -132,7 +130,6 @@ class session final : public parallel::detail::abortable,
     owner.waiting.add(std::move(call));
   }
 
-  /// The source of exchanged memory.
   [[nodiscard]] memory_source exchanged_memory() const {
     return {[source = memory_](std::size_t bytes) { return source->allocate(bytes); },
             options_.least_window_bytes};

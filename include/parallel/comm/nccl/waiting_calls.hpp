@@ -4,8 +4,8 @@
 // one that another thread makes, which may wait for a kernel that only an abort ends.
 #pragma once
 
+#include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -15,6 +15,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <nccl.h>
 
 #include <parallel/comm/flight/flight_recorder.hpp>
 #include <parallel/comm/operation.hpp>
@@ -140,6 +142,24 @@ class waiting_calls {
 
   mutable std::mutex mutex_;
   std::deque<pending_call> calls_;
+};
+
+/// A communicator of this rank, with the calls that are enqueued on it. If it has only one rank,
+/// there is no NCCL communicator, and `comm` is null.
+struct member {
+  std::atomic<ncclComm_t> comm = nullptr;  // an abort sets it to null
+  std::string const name;
+  waiting_calls waiting = {};
+  std::deque<ncclWindow_t> windows =
+      {};  // stay at their addresses, since NCCL writes them after the call
+
+  /// The state that NCCL reports; ncclSuccess without a communicator. Does not call CUDA.
+  [[nodiscard]] ncclResult_t state() const {
+    ncclResult_t out = ncclSuccess;
+    if (ncclComm_t const current = comm; current != nullptr)
+      static_cast<void>(ncclCommGetAsyncError(current, &out));
+    return out;
+  }
 };
 
 }  // namespace parallel::nccl

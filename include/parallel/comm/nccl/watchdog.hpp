@@ -66,8 +66,7 @@ class watchdog {
       });
     threads_.emplace_back([this] { decide(); });
   }
-  watchdog(watchdog const&) = delete;
-  watchdog& operator=(watchdog const&) = delete;
+  watchdog(watchdog&&) = delete;
   ~watchdog() {
     {
       std::scoped_lock const lock(mutex_);

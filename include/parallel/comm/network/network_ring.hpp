@@ -17,9 +17,9 @@
 #include <vector>
 
 #include <parallel/comm/comm_stream.hpp>
-#include <parallel/comm/neighbours.hpp>
+#include <parallel/comm/concepts.hpp>
 #include <parallel/comm/registered_memory.hpp>
-#include <parallel/device/exchanged_memory.hpp>
+#include <parallel/device/buffer.hpp>
 
 namespace parallel {
 

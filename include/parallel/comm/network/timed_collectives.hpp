@@ -22,7 +22,7 @@
 #include <parallel/comm/registered_memory.hpp>
 #include <parallel/core/clock.hpp>
 #include <parallel/core/error.hpp>
-#include <parallel/device/exchanged_memory.hpp>
+#include <parallel/device/buffer.hpp>
 
 namespace parallel {
 

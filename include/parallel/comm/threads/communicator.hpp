@@ -123,8 +123,7 @@ class queued_call {
       : world_(std::move(shared_world)), name_(name), rank_(rank) {
     world_->record_queued(name_, rank_, worker);
   }
-  queued_call(queued_call const&) = delete;
-  queued_call& operator=(queued_call const&) = delete;
+  queued_call(queued_call&&) = delete;
   ~queued_call() {
     if (!has_arrived_) world_->record_dropped(name_, rank_);
   }

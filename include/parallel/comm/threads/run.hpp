@@ -8,7 +8,6 @@
 // and should end the process.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <condition_variable>
 #include <cstdio>
@@ -19,7 +18,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <parallel/comm/aborted.hpp>

@@ -47,7 +47,6 @@ class wait_graph {
   /// `rank` will never arrive at `name`, since its stream has failed.
   void record_dropped(rendezvous_name const& name, int rank) { queued_.erase({name, rank}); }
 
-  /// `rank` has arrived at `name`.
   void record_arrived(rendezvous_name const& name, int rank) { queued_.erase({name, rank}); }
 
   /// The calling thread begins to wait inside `meeting`, for `rank`.

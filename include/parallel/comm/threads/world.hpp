@@ -33,7 +33,6 @@
 #include <parallel/core/clock.hpp>
 #include <parallel/core/failures.hpp>
 #include <parallel/core/patience.hpp>
-#include <parallel/core/shared_deadline.hpp>
 
 namespace parallel::threads {
 

@@ -11,7 +11,6 @@
 // and exchange.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>

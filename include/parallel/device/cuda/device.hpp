@@ -26,7 +26,6 @@
 #include <parallel/device/cuda/nvml.hpp>
 #include <parallel/device/cuda/pinned_pool.hpp>
 #include <parallel/device/cuda/stream.hpp>
-#include <parallel/device/exchanged_memory.hpp>
 #include <parallel/device/usage.hpp>
 
 namespace parallel::cuda {

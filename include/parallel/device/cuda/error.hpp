@@ -6,7 +6,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/failures.hpp>
 
@@ -46,8 +45,7 @@ class device_scope {
   ~device_scope() {
     if (changed_) static_cast<void>(cudaSetDevice(previous_));
   }
-  device_scope(device_scope const&) = delete;
-  device_scope& operator=(device_scope const&) = delete;
+  device_scope(device_scope&&) = delete;
 
  private:
   int previous_ = 0;

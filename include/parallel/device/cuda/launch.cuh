@@ -1,7 +1,6 @@
 // launch: runs the bodies of kernels on a cuda::stream. For nvcc.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
 #include <parallel/device/cuda/block.hpp>

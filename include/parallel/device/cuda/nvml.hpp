@@ -27,8 +27,7 @@ class nvml_device {
   explicit nvml_device(std::string pci_address, std::string library = "libnvidia-ml.so.1")
       : address_(std::move(pci_address)), name_(std::move(library)) {}
 
-  nvml_device(nvml_device const&) = delete;
-  nvml_device& operator=(nvml_device const&) = delete;
+  nvml_device(nvml_device&&) = delete;
 
   /// Calls nvmlShutdown: dlclose alone would leave NVML's files open.
   ~nvml_device() {

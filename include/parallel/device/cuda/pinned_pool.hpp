@@ -23,8 +23,7 @@ namespace parallel::cuda {
 class pinned_pool {
  public:
   explicit pinned_pool(int device) : device_(device) {}
-  pinned_pool(pinned_pool const&) = delete;
-  pinned_pool& operator=(pinned_pool const&) = delete;
+  pinned_pool(pinned_pool&&) = delete;
   ~pinned_pool() {
     for (void* const memory : allocated_) static_cast<void>(cudaFreeHost(memory));
   }

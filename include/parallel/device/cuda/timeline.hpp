@@ -8,7 +8,6 @@
 
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 

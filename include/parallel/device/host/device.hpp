@@ -9,7 +9,6 @@
 #include <memory>
 #include <new>
 #include <span>
-#include <string>
 #include <type_traits>
 
 #include <parallel/core/failures.hpp>
@@ -42,7 +41,6 @@ class device {
     return {std::move(owner), data, count};
   }
 
-  /// Zeroed memory.
   template <class T>
   [[nodiscard]] buffer<T> allocate_zeroed(std::size_t count) const {
     auto memory = allocate<T>(count);

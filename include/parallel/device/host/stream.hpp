@@ -67,8 +67,7 @@ class stream {
   explicit stream(stream_options options = {})
       : options_(std::move(options)), worker_([this] { run(); }) {}
 
-  stream(stream const&) = delete;
-  stream& operator=(stream const&) = delete;
+  stream(stream&&) = delete;
 
   /// Finishes the enqueued work, then joins the worker. Failures that nobody has asked for are
   /// lost.

@@ -17,8 +17,7 @@ class workspace {
   static constexpr std::size_t alignment = 64;
 
   workspace() = default;
-  workspace(workspace const&) = delete;
-  workspace& operator=(workspace const&) = delete;
+  workspace(workspace&&) = delete;
   ~workspace() { free(); }
 
   /// At least `bytes`, uninitialised and aligned to cache lines, valid until the next call. For the

@@ -27,8 +27,7 @@ class scope {
   /// Calls Kokkos::initialize(argc, argv), which removes Kokkos's arguments from the program's.
   scope(int& argc, char** argv) : scope([&] { Kokkos::initialize(argc, argv); }) {}
 
-  scope(scope const&) = delete;
-  scope& operator=(scope const&) = delete;
+  scope(scope&&) = delete;
 
   /// Finalises Kokkos. All kokkos::streams must be destroyed before.
   ~scope() {

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include <parallel/device/buffer.hpp>
+#include <parallel/device/concepts.hpp>
 #include <parallel/device/meta/memory_access.hpp>
-#include <parallel/device/reached_event.hpp>
 
 namespace parallel::meta {
 

@@ -48,31 +48,18 @@ template <class T>
 using extend_attention_backward_arguments = basic_attention_backward_arguments<T, true>;
 
 struct extend_attention_backward_fn {
-  template <class Stream, class A, class DO, class T, class K, class V, class O, class L>
-  void operator()(Stream& s, heads_view<A> dq, heads_view<A> dk, heads_view<A> dv,
-                  heads_view<DO> dout, heads_view<T> q, heads_view<K> k, heads_view<V> v,
-                  heads_view<O> out, tensor_view<L, 3> lse, attention_options options) const {
-    using element = std::remove_const_t<T>;
-    static_assert(
-        std::is_same_v<A, accumulate_t<element>> && std::is_same_v<K const, element const> &&
-            std::is_same_v<V const, element const> && std::is_same_v<O const, element const> &&
-            std::is_same_v<DO const, element const>,
-        "extend_attention_backward: dout, q, k, v and out must have the same element type, and dq, "
-        "dk and dv the type in which they are accumulated");
-    constexpr auto name = "extend_attention_backward";
-    detail::check_attention_backward(name, dq, dk, dv, dout, q, k, v, out, options);
-    detail::check_lse(name, lse, q);
-    if (dk.size() == 0) return;
-    run_operation(s, extend_attention_backward_arguments<element>{
-                         dq, dk, dv, heads_view<element const>(dout), heads_view<element const>(q),
-                         heads_view<element const>(k), heads_view<element const>(v),
-                         heads_view<element const>(out), tensor_view<A const, 3>(lse), options});
+  template <class Stream, class T>
+  void operator()(Stream& s, extend_attention_backward_arguments<T> const& a) const {
+    a.check();
+    detail::check_lse(a.name, a.lse, a.q);
+    if (a.dk.size() == 0) return;
+    run_operation(s, a);
   }
 };
-/// extend_attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options): adds to dq, dk and
-/// dv (of accumulate_t<T>) the contributions of the pairs of these queries and keys, given the
-/// result over all keys, rounded to T, and its lse. The result is deterministic; on devices where
-/// that is slow, only if the stream is.
+/// extend_attention_backward(s, extend_attention_backward_arguments<T>{.dq = ..., ...}): adds to
+/// dq, dk and dv (of accumulate_t<T>) the contributions of the pairs of these queries and keys,
+/// given the result over all keys, rounded to T, and its lse. The result is deterministic; on
+/// devices where that is slow, only if the stream is.
 inline constexpr extend_attention_backward_fn extend_attention_backward{};
 
 }  // namespace parallel::ops

@@ -37,7 +37,6 @@ namespace detail {
   double const steps = std::floor(static_cast<double>(position + 1) / options.floor_scale);
   return 1.0 + options.scale * std::log(steps + 1.0);
 }
-/// The factor of row r.
 [[nodiscard]] inline double row_factor(temperature_options const& options, index r) {
   index position = options.first + r % options.sequence;
   if (!options.document_begins.empty())

@@ -65,20 +65,13 @@ void enqueue(stream& s, ops::attention_backward_arguments<T> a) {
   a.options.alibi_slopes = s.constants(a.options.alibi_slopes);
   if constexpr (std::is_same_v<T, bf16>) {
     auto& kernels = s.library<attention_kernels>();
-    auto const path = attention_backward_path(kernels.backend(), a.dq, a.dk, a.dv, a.dout, a.q, a.k,
-                                              a.v, a.out, a.lse.data(), a.options);
-    if (kernels.try_fused(path, [&] {
-          return s.run("attention_backward", [&] {
-            return kernels.fused->backward(s, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
-                                           a.lse.data(), a.options);
-          });
-        }))
+    auto const path = attention_backward_path(kernels.backend(), a);
+    if (kernels.try_fused(
+            path, [&] { return s.run(a.name, [&] { return kernels.fused->backward(s, a); }); }))
       return;
   }
-  detail::attention_backward_pass<T>(detail::attention_launcher{s}, "attention_backward",
-                                     s.scratch(detail::attention_row_bytes<T>(a.q)), a.dq, a.dk,
-                                     a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse.data(), a.options,
-                                     false);
+  detail::attention_backward_pass(detail::attention_launcher{s},
+                                  s.scratch(detail::attention_row_bytes<T>(a.q)), a);
 }
 
 template <class T>
@@ -108,17 +101,12 @@ void enqueue(stream& s, ops::extend_attention_backward_arguments<T> a) {
   a.options.alibi_slopes = s.constants(a.options.alibi_slopes);
   if constexpr (std::is_same_v<T, bf16>) {
     auto& kernels = s.library<attention_kernels>();
-    constexpr auto name = "extend_attention_backward";
-    auto const path = extend_attention_backward_path(kernels.backend(), s.deterministic(), a.dout,
-                                                     a.q, a.k, a.v, a.out, a.lse.data(), a.options);
+    auto const path = extend_attention_backward_path(kernels.backend(), s.deterministic(), a);
     auto const add = [&](ops::heads_view<float> sum, ops::heads_view<bf16 const> addend) {
-      detail::launch_rows_of_heads(s, name, sum, kernels::add_attention_part<T>{sum, addend});
+      detail::launch_rows_of_heads(s, a.name, sum, kernels::add_attention_part<T>{sum, addend});
     };
     if (kernels.try_fused(path, [&] {
-          auto const part = s.run(name, [&] {
-            return kernels.fused->backward_part(s, a.dout, a.q, a.k, a.v, a.out, a.lse.data(),
-                                                a.options);
-          });
+          auto const part = s.run(a.name, [&] { return kernels.fused->backward_part(s, a); });
           if (!part) return false;
           add(a.dq, part->dq);
           add(a.dk, part->dk);
@@ -127,10 +115,8 @@ void enqueue(stream& s, ops::extend_attention_backward_arguments<T> a) {
         }))
       return;
   }
-  detail::attention_backward_pass<T>(detail::attention_launcher{s}, "extend_attention_backward",
-                                     s.scratch(detail::attention_row_bytes<T>(a.q)), a.dq, a.dk,
-                                     a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse.data(), a.options,
-                                     true);
+  detail::attention_backward_pass(detail::attention_launcher{s},
+                                  s.scratch(detail::attention_row_bytes<T>(a.q)), a);
 }
 
 }  // namespace parallel::cuda

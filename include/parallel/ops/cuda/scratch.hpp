@@ -223,9 +223,7 @@ template <class T>
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::attention_backward_arguments<T> const& a,
                                         scratch_conditions const& conditions = {}) {
-  return attention_backward_path(conditions.fused, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
-                                 a.lse.data(), a.options)
-                 .fused
+  return attention_backward_path(conditions.fused, a).fused
              ? detail::fused_backward_scratch<T>(a.q, a.k, conditions.deterministic) +
                    scratch_piece(
                        detail::backward_tables_bytes(a.q, a.options, conditions.deterministic))
@@ -244,9 +242,7 @@ template <class T>
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::extend_attention_backward_arguments<T> const& a,
                                         scratch_conditions const& conditions = {}) {
-  if (!extend_attention_backward_path(conditions.fused, conditions.deterministic, a.dout, a.q, a.k,
-                                      a.v, a.out, a.lse.data(), a.options)
-           .fused)
+  if (!extend_attention_backward_path(conditions.fused, conditions.deterministic, a).fused)
     return detail::attention_row_bytes<T>(a.q);
   return detail::fused_backward_scratch<T>(a.q, a.k, conditions.deterministic) +
          scratch_piece(detail::heads_bytes(a.q)) + 2 * scratch_piece(detail::heads_bytes(a.k));

@@ -7,11 +7,23 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include <parallel/ops/attention/attention_options.hpp>
 
+namespace parallel::ops {
+
+template <class T, bool Extends>
+struct basic_attention_backward_arguments;
+
+}  // namespace parallel::ops
+
 namespace parallel::ops::detail {
+
+/// The elements of results: of T, or accumulated over parts of the keys.
+template <class T, bool Extends>
+using attention_result_t = std::conditional_t<Extends, accumulate_t<T>, T>;
 
 /// One query of one head: the values that its loops over the keys [first, end) that it sees need.
 template <class T>
@@ -105,32 +117,29 @@ void attend(index head, heads_view<O> out, tensor_view<accumulate_t<T>, 3> lse,
 }
 
 /// The gradients of one head of keys, which is counted through the batch, and its heads of queries.
-/// If `accumulate` is set, they are added to dq, dk and dv; otherwise these are overwritten.
-template <class T, class O>
-void attend_backward(index head, heads_view<O> dq, heads_view<O> dk, heads_view<O> dv,
-                     heads_view<T const> dout, heads_view<T const> q, heads_view<T const> k,
-                     heads_view<T const> v, heads_view<T const> out,
-                     tensor_view<accumulate_t<T> const, 3> lse, attention_options const& options,
-                     bool accumulate) {
+template <class T, bool Extends>
+void attend_backward(index head, basic_attention_backward_arguments<T, Extends> const& a) {
   using A = accumulate_t<T>;
+  using O = attention_result_t<T, Extends>;
+  heads_view<T const> const q = a.q, k = a.k, v = a.v;
   index const width = q.head_dim;
   index const b = head / k.heads, kv = head % k.heads;
   index const group_size = q.heads / k.heads;
   std::vector<A> query(static_cast<std::size_t>(width));
   auto const write = [&](O* to, A const* from) {
     for (index d = 0; d < width; ++d)
-      to[d] = static_cast<O>(accumulate ? static_cast<A>(to[d]) + from[d] : from[d]);
+      to[d] = static_cast<O>(Extends ? static_cast<A>(to[d]) + from[d] : from[d]);
   };
   auto const count = static_cast<std::size_t>(k.sequence * width);
   std::vector<A> keys(count), values(count);  // [Sk, D]
   for (index h = kv * group_size; h < (kv + 1) * group_size; ++h)
     for (index i = 0; i < q.sequence; ++i) {
-      attention_row<T> const row{q, k, v, options, b, h, i};
-      T const* const gradient = dout.row(b, i, h);
-      A const out_gradient_dot = row.dot(gradient, out.row(b, i, h));
+      attention_row<T> const row{q, k, v, a.options, b, h, i};
+      T const* const gradient = a.dout.row(b, i, h);
+      A const out_gradient_dot = row.dot(gradient, a.out.row(b, i, h));
       std::fill(query.begin(), query.end(), A(0));
       for (index j = row.first; j < row.end; ++j) {
-        A const probability = std::exp(row.score(j) - lse(b, h, i));
+        A const probability = std::exp(row.score(j) - a.lse(b, h, i));
         A const factor = row.factor(j);
         A const d_score = probability *
                           (factor * row.dot(gradient, v.row(b, j, row.kv)) - out_gradient_dot) *
@@ -143,11 +152,11 @@ void attend_backward(index head, heads_view<O> dq, heads_view<O> dk, heads_view<
           query[static_cast<std::size_t>(d)] += d_score * static_cast<A>(k.row(b, j, row.kv)[d]);
         }
       }
-      write(dq.row(b, i, h), query.data());
+      write(a.dq.row(b, i, h), query.data());
     }
   for (index j = 0; j < k.sequence; ++j) {
-    write(dk.row(b, j, kv), keys.data() + j * width);
-    write(dv.row(b, j, kv), values.data() + j * width);
+    write(a.dk.row(b, j, kv), keys.data() + j * width);
+    write(a.dv.row(b, j, kv), values.data() + j * width);
   }
 }
 

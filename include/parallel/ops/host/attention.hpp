@@ -56,11 +56,11 @@ void run_attention(attention_forward<T, E, O> const& pass, workspace& memory, in
       pass.k.sequence, pass.width());
 }
 
-template <class T, class E, class O>
-void run_attention(attention_backward<T, E, O> const& pass, workspace& memory, int threads,
+template <class T, class E, bool Extends>
+void run_attention(attention_backward<T, E, Extends> const& pass, workspace& memory, int threads,
                    int lanes = simd::native_lanes()) {
   index const heads = pass.k.heads;
-  using space_type = typename attention_backward<T, E, O>::space;
+  using space_type = typename attention_backward<T, E, Extends>::space;
   with_scratch<space_type>(
       memory, threads, pass.k.batch * heads,
       [&](index task, space_type& space) {
@@ -100,14 +100,11 @@ void run_operation(stream& s, ops::basic_attention_arguments<T, Extends> const& 
 
 template <class T, bool Extends>
 void run_operation(stream& s, ops::basic_attention_backward_arguments<T, Extends> const& a) {
-  using O = ops::detail::attention_result_t<T, Extends>;
   s.enqueue({a.name}, [=, &s] {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
       detail::with_operands<T>([&](auto element) {
-        detail::run_attention(
-            detail::attention_backward<T, decltype(element), O>{
-                a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out, a.lse, a.options, Extends},
-            s.memory(), s.threads());
+        detail::run_attention(detail::attention_backward<T, decltype(element), Extends>{a},
+                              s.memory(), s.threads());
       });
     else
       ops::compute(a);

@@ -100,30 +100,28 @@ struct vocabulary_statistics_arguments {
   }
 };
 
-struct vocabulary_statistics_fn {
-  template <class Stream, class A, class L>
-  void operator()(Stream& s, matrix_view<A> statistics, matrix_view<L> logits,
-                  vector_view<std::int32_t const> labels,
-                  sliced_cross_entropy_options options) const {
-    using Logit = std::remove_const_t<L>;
-    static_assert(std::is_same_v<A, accumulate_t<Logit>>,
-                  "vocabulary_statistics: statistics must have the type in which the logits' "
-                  "accumulates");
-    auto constexpr name = "vocabulary_statistics";
-    index const rows = logits.extent(0);
-    detail::require_equal(name, "the number of rows of statistics", statistics.extent(0),
-                          "that of logits", rows);
-    detail::require_equal(name, "the number of statistics", statistics.extent(1),
-                          "the required number", vocabulary_statistics_count);
-    detail::require_equal(name, "the size of labels", labels.extent(0), "the number of rows", rows);
-    run_operation(s, vocabulary_statistics_arguments<A, Logit>{
-                         statistics, matrix_view<Logit const>(logits), labels, options});
-  }
-};
 /// vocabulary_statistics(s, statistics, logits, labels, options): statistics [M,4] of logits [M,
 /// columns of the slice] in the statistics' type or one that accumulates in it; labels [M] count in
 /// the whole vocabulary. Cost: one pass over the logits.
-inline constexpr vocabulary_statistics_fn vocabulary_statistics{};
+inline constexpr auto vocabulary_statistics = []<class Stream, class A, class L>(
+                                                  Stream& s, matrix_view<A> statistics,
+                                                  matrix_view<L> logits,
+                                                  vector_view<std::int32_t const> labels,
+                                                  sliced_cross_entropy_options options) {
+  using Logit = std::remove_const_t<L>;
+  static_assert(std::is_same_v<A, accumulate_t<Logit>>,
+                "vocabulary_statistics: statistics must have the type in which the logits' "
+                "accumulates");
+  auto constexpr name = "vocabulary_statistics";
+  index const rows = logits.extent(0);
+  detail::require_equal(name, "the number of rows of statistics", statistics.extent(0),
+                        "that of logits", rows);
+  detail::require_equal(name, "the number of statistics", statistics.extent(1),
+                        "the required number", vocabulary_statistics_count);
+  detail::require_equal(name, "the size of labels", labels.extent(0), "the number of rows", rows);
+  run_operation(s, vocabulary_statistics_arguments<A, Logit>{
+                       statistics, matrix_view<Logit const>(logits), labels, options});
+};
 
 template <class T, class Loss, class Logit>
 struct sliced_cross_entropy_arguments {
@@ -160,30 +158,29 @@ struct sliced_cross_entropy_arguments {
   }
 };
 
-struct sliced_cross_entropy_fn {
-  template <class Stream, class T, class Loss, class L>
-  void operator()(Stream& s, matrix_view<T> dlogits, vector_view<Loss> losses,
-                  vector_view<std::uint8_t> correct, matrix_view<L> logits,
-                  vector_view<std::int32_t const> labels,
-                  tensor_view<accumulate_t<T> const, 3> statistics,
-                  sliced_cross_entropy_options options) const {
-    using Logit = std::remove_const_t<L>;
-    static_assert(std::is_same_v<Logit, T> || std::is_same_v<Logit, accumulate_t<T>>,
-                  "sliced_cross_entropy: logits must have the gradient's element type, or that in "
-                  "which it accumulates");
-    auto constexpr name = "sliced_cross_entropy";
-    detail::check_cross_entropy(name, dlogits, losses, correct, logits, labels);
-    detail::require_equal(name, "the rows of statistics", statistics.extent(1),
-                          "the number of rows", logits.extent(0));
-    run_operation(s, sliced_cross_entropy_arguments<T, Loss, Logit>{
-                         dlogits, losses, correct, matrix_view<Logit const>(logits), labels,
-                         statistics, options});
-  }
-};
 /// sliced_cross_entropy(s, dlogits, losses, correct, logits, labels, statistics, options):
 /// statistics [ranks, M, 4] are those of all slices; the other arguments are as in cross_entropy,
 /// for the columns of this slice. losses and correct are those of the whole vocabulary and equal on
 /// all ranks. Cost: one pass that writes the gradient.
-inline constexpr sliced_cross_entropy_fn sliced_cross_entropy{};
+inline constexpr auto sliced_cross_entropy = []<class Stream, class T, class Loss, class L>(
+                                                 Stream& s, matrix_view<T> dlogits,
+                                                 vector_view<Loss> losses,
+                                                 vector_view<std::uint8_t> correct,
+                                                 matrix_view<L> logits,
+                                                 vector_view<std::int32_t const> labels,
+                                                 tensor_view<accumulate_t<T> const, 3> statistics,
+                                                 sliced_cross_entropy_options options) {
+  using Logit = std::remove_const_t<L>;
+  static_assert(std::is_same_v<Logit, T> || std::is_same_v<Logit, accumulate_t<T>>,
+                "sliced_cross_entropy: logits must have the gradient's element type, or that in "
+                "which it accumulates");
+  auto constexpr name = "sliced_cross_entropy";
+  detail::check_cross_entropy(name, dlogits, losses, correct, logits, labels);
+  detail::require_equal(name, "the rows of statistics", statistics.extent(1), "the number of rows",
+                        logits.extent(0));
+  run_operation(s, sliced_cross_entropy_arguments<T, Loss, Logit>{dlogits, losses, correct,
+                                                                  matrix_view<Logit const>(logits),
+                                                                  labels, statistics, options});
+};
 
 }  // namespace parallel::ops

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <tuple>
 
-#include <parallel/ops/detail/norm_rows.hpp>
 #include <parallel/ops/norm/norm.hpp>
 
 namespace parallel::ops {

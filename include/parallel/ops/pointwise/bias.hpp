@@ -33,19 +33,17 @@ struct add_bias_arguments {
   }
 };
 
-struct add_bias_fn {
-  template <class Stream, writable T>
-  void operator()(Stream& s, matrix_view<T> y, vector_view<std::type_identity_t<T> const> bias,
-                  std::type_identity_t<matrix_view<T const>> addend = {}) const {
-    detail::require_equal("add_bias", "the number of columns of y", y.extent(1), "the size of bias",
-                          bias.extent(0));
-    static_cast<void>(detail::has_addend("add_bias", addend.extents(), y.extents()));
-    run_operation(s, add_bias_arguments<T>{y, bias, addend});
-  }
-};
 /// add_bias(s, y, bias, addend): y[m,n] = y[m,n] + bias[n] + addend[m,n] for y, addend [M,N] and
 /// bias [N], rounded once; without an addend y[m,n] += bias[n]. The addend must not overlap y.
-inline constexpr add_bias_fn add_bias{};
+inline constexpr auto add_bias = []<class Stream, writable T>(
+                                     Stream& s, matrix_view<T> y,
+                                     vector_view<std::type_identity_t<T> const> bias,
+                                     std::type_identity_t<matrix_view<T const>> addend = {}) {
+  detail::require_equal("add_bias", "the number of columns of y", y.extent(1), "the size of bias",
+                        bias.extent(0));
+  static_cast<void>(detail::has_addend("add_bias", addend.extents(), y.extents()));
+  run_operation(s, add_bias_arguments<T>{y, bias, addend});
+};
 
 template <class T>
 struct add_bias_backward_arguments {
@@ -64,17 +62,14 @@ struct add_bias_backward_arguments {
   }
 };
 
-struct add_bias_backward_fn {
-  template <class Stream, class T>
-  void operator()(Stream& s, vector_view<accumulate_t<T>> dbias, matrix_view<T> dy) const {
-    detail::require_equal("add_bias_backward", "the number of columns of dy", dy.extent(1),
-                          "the size of dbias", dbias.extent(0));
-    run_operation(s, add_bias_backward_arguments<std::remove_const_t<T>>{
-                         dbias, matrix_view<std::remove_const_t<T> const>(dy)});
-  }
-};
 /// add_bias_backward(s, dbias, dy): dbias[n] += sum over m of dy[m,n], for dy [M,N] and dbias [N]
 /// of accumulate_t<T>. The order of summation depends on the shape alone.
-inline constexpr add_bias_backward_fn add_bias_backward{};
+inline constexpr auto add_bias_backward =
+    []<class Stream, class T>(Stream& s, vector_view<accumulate_t<T>> dbias, matrix_view<T> dy) {
+      detail::require_equal("add_bias_backward", "the number of columns of dy", dy.extent(1),
+                            "the size of dbias", dbias.extent(0));
+      run_operation(s, add_bias_backward_arguments<std::remove_const_t<T>>{
+                           dbias, matrix_view<std::remove_const_t<T> const>(dy)});
+    };
 
 }  // namespace parallel::ops

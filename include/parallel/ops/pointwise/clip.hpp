@@ -34,20 +34,17 @@ struct clip_arguments {
   }
 };
 
-struct clip_fn {
-  template <class Stream, writable T>
-  void operator()(Stream& s, std::span<T> x, std::span<std::uint8_t> inside,
-                  accumulate_t<T> limit) const {
-    require(static_cast<double>(limit) >= 0, "ops::clip: the limit is ", limit,
-            ", but must not be negative");
-    if (!inside.empty())
-      detail::require_equal("clip", "the size of inside", inside.size(), "that of x", x.size());
-    run_operation(s, clip_arguments<T>{x, inside, limit});
-  }
-};
 /// clip(s, x, inside, limit): inside[i] = |x[i]| <= limit, then x[i] = clamp(x[i], ±limit).
 /// `inside` may be empty.
-inline constexpr clip_fn clip{};
+inline constexpr auto clip = []<class Stream, writable T>(Stream& s, std::span<T> x,
+                                                          std::span<std::uint8_t> inside,
+                                                          accumulate_t<T> limit) {
+  require(static_cast<double>(limit) >= 0, "ops::clip: the limit is ", limit,
+          ", but must not be negative");
+  if (!inside.empty())
+    detail::require_equal("clip", "the size of inside", inside.size(), "that of x", x.size());
+  run_operation(s, clip_arguments<T>{x, inside, limit});
+};
 
 template <class T>
 struct clip_backward_arguments {
@@ -64,15 +61,12 @@ struct clip_backward_arguments {
   }
 };
 
-struct clip_backward_fn {
-  template <class Stream, writable T>
-  void operator()(Stream& s, std::span<T> dx, std::span<std::uint8_t const> inside) const {
-    detail::require_equal("clip_backward", "the size of inside", inside.size(), "that of dx",
-                          dx.size());
-    run_operation(s, clip_backward_arguments<T>{dx, inside});
-  }
-};
 /// clip_backward(s, dx, inside): dx[i] = 0 where inside[i] is 0.
-inline constexpr clip_backward_fn clip_backward{};
+inline constexpr auto clip_backward =
+    []<class Stream, writable T>(Stream& s, std::span<T> dx, std::span<std::uint8_t const> inside) {
+      detail::require_equal("clip_backward", "the size of inside", inside.size(), "that of dx",
+                            dx.size());
+      run_operation(s, clip_backward_arguments<T>{dx, inside});
+    };
 
 }  // namespace parallel::ops

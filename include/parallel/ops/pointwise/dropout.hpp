@@ -55,22 +55,20 @@ struct dropout_arguments {
   }
 };
 
-struct dropout_fn {
-  template <class Stream, writable T>
-  void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x,
-                  dropout_options options) const {
-    detail::require_equal("dropout", "the size of y", y.size(), "that of x", x.size());
-    require(options.probability >= 0.0F && options.probability <= 1.0F,
-            "ops::dropout: the probability is ", options.probability, ", but must be in [0, 1]");
-    require(options.columns <= options.whole_columns, "ops::dropout: ", options.columns,
-            " columns are not some of ", options.whole_columns);
-    run_operation(s, dropout_arguments<T>{y, x, options});
-  }
-};
 /// dropout(s, y, x, {.probability, .random, .first_element}): y[i] = x[i] / (1 - p) where
 /// random.uniform(first_element + i) >= p, else 0; y may be x. Probability 0 copies. With
 /// {.columns, .whole_columns}, x is some columns of a matrix, and i is replaced by the element's
 /// index in that matrix.
-inline constexpr dropout_fn dropout{};
+inline constexpr auto dropout = []<class Stream, writable T>(
+                                    Stream& s, std::span<T> y,
+                                    std::span<std::type_identity_t<T> const> x,
+                                    dropout_options options) {
+  detail::require_equal("dropout", "the size of y", y.size(), "that of x", x.size());
+  require(options.probability >= 0.0F && options.probability <= 1.0F,
+          "ops::dropout: the probability is ", options.probability, ", but must be in [0, 1]");
+  require(options.columns <= options.whole_columns, "ops::dropout: ", options.columns,
+          " columns are not some of ", options.whole_columns);
+  run_operation(s, dropout_arguments<T>{y, x, options});
+};
 
 }  // namespace parallel::ops

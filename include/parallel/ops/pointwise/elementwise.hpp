@@ -10,7 +10,6 @@
 // array, but must not overlap otherwise. Cost: memory bandwidth.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <span>

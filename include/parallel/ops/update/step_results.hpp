@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -78,17 +77,14 @@ struct step_totals_arguments {
   }
 };
 
-struct step_totals_fn {
-  template <class Stream, class L>
-  void operator()(Stream& s, step_sums<L>* out, std::span<statistics<L>> microbatches,
-                  L const* squares) const {
-    run_operation(
-        s, step_totals_arguments<L>{out, std::span<statistics<L> const>(microbatches), squares});
-  }
-};
 /// step_totals(s, out, microbatches, squares): *out = the sums of the microbatches, added in order,
 /// with *squares as the squared norm; the number of stop requests is unchanged.
-inline constexpr step_totals_fn step_totals{};
+inline constexpr auto step_totals = []<class Stream, class L>(Stream& s, step_sums<L>* out,
+                                                              std::span<statistics<L>> microbatches,
+                                                              L const* squares) {
+  run_operation(
+      s, step_totals_arguments<L>{out, std::span<statistics<L> const>(microbatches), squares});
+};
 
 template <class A>
 struct gradient_scale_arguments {
@@ -100,14 +96,11 @@ struct gradient_scale_arguments {
   void compute() const { *out = static_cast<A>(size_of_gradient(*sums, threshold).scale); }
 };
 
-struct gradient_scale_fn {
-  template <class Stream, class A>
-  void operator()(Stream& s, A* out, step_sums<double> const* sums, double threshold) const {
-    run_operation(s, gradient_scale_arguments<A>{out, sums, threshold});
-  }
-};
 /// gradient_scale(s, out, sums, threshold): *out = size_of_gradient(*sums, threshold).scale. A
 /// is float or double.
-inline constexpr gradient_scale_fn gradient_scale{};
+inline constexpr auto gradient_scale =
+    []<class Stream, class A>(Stream& s, A* out, step_sums<double> const* sums, double threshold) {
+      run_operation(s, gradient_scale_arguments<A>{out, sums, threshold});
+    };
 
 }  // namespace parallel::ops

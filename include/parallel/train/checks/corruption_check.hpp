@@ -28,7 +28,6 @@
 #include <parallel/core/machine_name.hpp>
 #include <parallel/train/checks/fault_text.hpp>
 #include <parallel/train/checks/fingerprint.hpp>
-#include <parallel/train/checks/fingerprinter.hpp>
 #include <parallel/train/results/shared_results.hpp>
 #include <parallel/train/session.hpp>
 #include <parallel/train/step/step_plan.hpp>
@@ -72,8 +71,7 @@ class corruption_check final
         state_(session.stepper().state()),
         fingerprints_(session.device(), max_tensors()),
         rank_(state_.groups.data_rank()) {}
-  corruption_check(corruption_check const&) = delete;
-  corruption_check& operator=(corruption_check const&) = delete;
+  corruption_check(corruption_check&&) = delete;
 
   /// Session::step with all checks. work_of(data rank) gives the microbatch of that rank in this
   /// step, for this rank's position along the other axes, valid until the next call; it is called
@@ -177,8 +175,7 @@ class corruption_check final
       state.check = &check;
     }
     ~observing() { state.check = nullptr; }
-    observing(observing const&) = delete;
-    observing& operator=(observing const&) = delete;
+    observing(observing&&) = delete;
     state_type& state;
   };
 

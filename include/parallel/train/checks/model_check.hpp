@@ -19,7 +19,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -58,8 +57,7 @@ class marked_passes final : public meta::access_observer {
     });
     stream_.set_observer(this);
   }
-  marked_passes(marked_passes const&) = delete;
-  marked_passes& operator=(marked_passes const&) = delete;
+  marked_passes(marked_passes&&) = delete;
   ~marked_passes() {
     for (auto const& [p, values, gradients] : bindings_) {
       p->data = values;

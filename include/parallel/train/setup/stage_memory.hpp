@@ -111,7 +111,6 @@ template <class Model>
   return bytes_of_stage(model, range, halves, batch, mode, compute);
 }
 
-/// Whether a plan runs actions of this kind at a stage.
 [[nodiscard]] inline bool runs_action(pipeline::plan const& plan, int stage,
                                       pipeline::action_kind kind) {
   return std::ranges::any_of(plan.steps, [&](pipeline::step const& s) {

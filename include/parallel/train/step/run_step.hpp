@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <parallel/comm/concepts.hpp>
-#include <parallel/core/call_site.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/pipeline/marks.hpp>
 #include <parallel/pipeline/p2p_streams.hpp>
 #include <parallel/train/step/step_plan.hpp>

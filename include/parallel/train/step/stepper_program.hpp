@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <parallel/device/annotate.hpp>
+#include <parallel/device/as_graph.hpp>
 #include <parallel/train/results/clip_gradients.hpp>
 #include <parallel/train/results/tensor_squares.hpp>
 #include <parallel/train/step/run_step.hpp>

@@ -66,29 +66,34 @@ void read_trained_model(config_reader& reader, model_config& model, checkpoint_c
   read_adapters(reader, model, checkpoint, mirrors);
 }
 
-void adapt_to_finetuning(config_reader& reader, config_node const& document, train_config& config,
+void adapt_to_finetuning(config_reader& reader, config_node const& document, model_config& model,
+                         data_config& data, std::vector<std::string>& notes,
                          hub_mirrors const& mirrors) {
   auto const apply_mirror = [&](loader_config& loader) {
     if (loader.finetuning)
       loader.finetuning->name = mirrored_path(mirrors, loader.finetuning->name);
     return loader.finetuning && loader.finetuning->packing;
   };
-  bool has_packing = apply_mirror(config.data.train_loader);
-  bool const train_examples_are_separate = has_packing || config.data.train_loader.finetuning;
-  for (auto& loader : config.data.eval_loaders) has_packing = apply_mirror(loader) || has_packing;
+  bool has_packing = apply_mirror(data.train_loader);
+  bool const train_examples_are_separate = has_packing || data.train_loader.finetuning;
+  for (auto& loader : data.eval_loaders) has_packing = apply_mirror(loader) || has_packing;
   if (has_packing && !sets_sequence_id(document)) {
     reader.check(
         "eval_loader", train_examples_are_separate,
         "packs examples (packing_ratio), which must not attend to each other, but the texts of "
         "train_loader do; leave packing_ratio out of eval_loader, or set "
         "model.attn_config.attn_uses_sequence_id, which then holds for both loaders");
-    config.model.attn.attn_uses_sequence_id = true;
+    model.attn.attn_uses_sequence_id = true;
   }
-  if (has_packing && !config.model.attn.attn_uses_sequence_id)
-    config.output.report.notes.emplace_back(
+  if (has_packing && !model.attn.attn_uses_sequence_id)
+    notes.emplace_back(
         "model.attn_config.attn_uses_sequence_id is false: examples packed into one row attend to "
         "those before them, and the loss depends on the packing; set it to true, or leave it out");
-  if (!config.data.train_loader.finetuning) return;
+}
+
+void check_times_of_finetuning(config_reader& reader, optimizer_config const& optimizer,
+                               run_config const& run, checkpoint_config const& checkpoint,
+                               callbacks_config const& callbacks) {
   for (std::string_view const key : {"max_duration", "eval_interval", "save_interval"})
     reader.check(key,
                  !reader.has_key(key) || reader.required<time_value>(key).unit != time_unit::token,
@@ -99,14 +104,13 @@ void adapt_to_finetuning(config_reader& reader, config_node const& document, tra
                  "rows of finetuning data have different numbers of tokens; give its interval in "
                  "ep, ba or sp");
   };
-  auto const& callbacks = config.callbacks;
   if (callbacks.generate)
     refuse_tokens("callbacks.generate_callback", callbacks.generate->interval);
   if (callbacks.hf_checkpointer)
     refuse_tokens("callbacks.hf_checkpointer", callbacks.hf_checkpointer->save_interval);
-  refuse_tokens("corruption_check", config.run.corruption_check.interval);
-  refuse_tokens("local_save_interval", config.checkpoint.local_save_interval);
-  for (auto const& time : {config.optimizer.scheduler.t_warmup, config.optimizer.scheduler.t_max})
+  refuse_tokens("corruption_check", run.corruption_check.interval);
+  refuse_tokens("local_save_interval", checkpoint.local_save_interval);
+  for (auto const& time : {optimizer.scheduler.t_warmup, optimizer.scheduler.t_max})
     reader.check("scheduler", time.unit != time_unit::token,
                  "rows of finetuning data have different numbers of tokens; give its times in ep, "
                  "ba, sp or dur");

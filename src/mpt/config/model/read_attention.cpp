@@ -1,4 +1,4 @@
-#include <mpt/config/model/read_attention.hpp>
+#include <mpt/config/model/read_model.hpp>
 
 #include <algorithm>
 #include <cstddef>

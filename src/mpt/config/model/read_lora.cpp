@@ -14,7 +14,6 @@
 #include <mpt/config/model/hf.hpp>
 #include <mpt/config/model/hf_attention.hpp>
 #include <mpt/config/model/linear_layers.hpp>
-#include <mpt/config/model/lora_names.hpp>
 #include <mpt/yaml/node.hpp>
 
 namespace mpt {

@@ -7,7 +7,6 @@
 #include <string>
 
 #include <mpt/config/model/family.hpp>
-#include <mpt/config/model/read_attention.hpp>
 #include <mpt/yaml/reader.hpp>
 
 namespace mpt {

@@ -1,4 +1,4 @@
-#include <mpt/config/model/read_recompute.hpp>
+#include <mpt/config/model/read_model.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,9 @@
 #include <mpt/config/model/sizes.hpp>
 
+#include <algorithm>
 #include <string>
+
+#include <mpt/config/model/linear_layers.hpp>
 
 namespace mpt {
 
@@ -27,6 +30,32 @@ model_config hub_form(model_config model) {
   model.attention_bias.reset();
   model.vocab_size = 50432;
   return model;
+}
+
+std::int64_t active_parameter_count(model_config const& model) {
+  return parameter_count(model) -
+         (model.tie_word_embeddings ? 0 : model.vocab_size * model.d_model);
+}
+
+std::int64_t parameter_flops_per_token(model_config const& model) {
+  return (model.lora ? 4 : 6) * active_parameter_count(model) + 6 * adapter_parameter_count(model);
+}
+
+std::int64_t flops_per_token(model_config const& model, std::int64_t seq_len) {
+  return parameter_flops_per_token(model) + 12 * model.n_layers * query_width(model) * seq_len;
+}
+
+std::int64_t causal_flops_per_token(model_config const& model, std::int64_t seq_len) {
+  std::int64_t pairs = 0;  // (query, key) pairs of one sequence, summed over the layers
+  for (std::int64_t i = 0; i < model.n_layers; ++i) {
+    auto const window = attention_of_layer(model, i).sliding_window_size;
+    std::int64_t const full_window = window < 0 ? seq_len : std::min(seq_len, window + 1);
+    pairs += full_window * (full_window + 1) / 2 + (seq_len - full_window) * full_window;
+  }
+  return parameter_flops_per_token(model) +
+         static_cast<std::int64_t>(12.0L * static_cast<long double>(query_width(model)) *
+                                   static_cast<long double>(pairs) /
+                                   static_cast<long double>(seq_len));
 }
 
 }  // namespace mpt

@@ -165,7 +165,7 @@ void read_permanent_monitors(config_reader& reader) {
 
 }  // namespace
 
-callbacks_config read_callbacks(config_reader reader) {
+callbacks_config read_callbacks(config_reader reader, std::vector<std::string>& frozen_layers) {
   callbacks_config callbacks;
   auto speed = reader.section("speed_monitor");
   callbacks.speed_window = speed.get("window_size", callbacks.speed_window);
@@ -196,7 +196,7 @@ callbacks_config read_callbacks(config_reader reader) {
   }
   if (reader.is_named("layer_freezing")) {
     auto freezing = reader.section("layer_freezing");
-    callbacks.frozen_layers = read_texts(freezing, "layer_names");
+    frozen_layers = read_texts(freezing, "layer_names");
     freezing.finish();
   }
   read_permanent_monitors(reader);

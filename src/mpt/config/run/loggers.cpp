@@ -129,7 +129,7 @@ loggers_config read_loggers(config_reader reader, std::string const& run_name) {
   bool const has_tensorboard = reader.is_named("tensorboard");
   auto tensorboard = reader.section("tensorboard");
   auto const folder = tensorboard.get<std::string>("log_dir", "tensorboard_logs");
-  if (has_tensorboard) loggers.tensorboard = folder;
+  if (has_tensorboard) loggers.tensorboard = folder + "/" + run_name;
   tensorboard.accept_without_effect("flush_interval", "every record is written at once");
   tensorboard.accept_without_effect("rank_zero_only", "rank 0 writes");
   tensorboard.finish();

@@ -55,7 +55,6 @@ class jinja_rewriter {
     position_ = end;
   }
 
-  /// Rewrites {{ … }} or {% … %}.
   void rewrite_tag(bool is_block) {
     std::string_view const end = is_block ? "%}" : "}}";
     copy(position_ + 2);

@@ -9,7 +9,7 @@
 #include <mpt/config/model/hf.hpp>
 #include <mpt/config/model/read_lora.hpp>
 #include <mpt/hf/is_model.hpp>
-#include <mpt/hf/shapes.hpp>
+#include <mpt/hf/names.hpp>
 #include <mpt/train/checkpoint/same_model.hpp>
 #include <mpt/vocabulary.hpp>
 
@@ -83,13 +83,15 @@ void require_same_adapters(model_source const& source, model_config const& model
 
 }  // namespace
 
-std::unique_ptr<weight_source> open_pretrained(train_config const& config,
+std::unique_ptr<weight_source> open_pretrained(model_config const& model,
+                                               optimizer_config const& optimizer,
+                                               run_config const& run,
+                                               checkpoint_config const& checkpoint,
                                                std::filesystem::path const& folder) {
-  auto const& model = config.model;
-  // The model of config.checkpoint.pretrained is the run's; the configuration may override its
+  // The model of checkpoint.pretrained is the run's; the configuration may override its
   // config.json.
-  bool const is_model_of_run = folder == config.checkpoint.pretrained;
-  model_source source(folder, config.checkpoint.adapter, is_model_of_run ? &model : nullptr);
+  bool const is_model_of_run = folder == checkpoint.pretrained;
+  model_source source(folder, checkpoint.adapter, is_model_of_run ? &model : nullptr);
   source.match_projections(model);
   if (!is_model_of_run)
     detail::require_same_model(source.config(), source.path().string() + ": its config.json", model,
@@ -99,12 +101,11 @@ std::unique_ptr<weight_source> open_pretrained(train_config const& config,
   auto const shapes = hf::shapes_of(model);
   source.require_tensors(source.config().lora ? shapes : hf::without_adapters(shapes));
   require(
-      !model.lora || source.config().lora ||
-          config.optimizer.clip.kind != train::clipping_kind::adaptive,
+      !model.lora || source.config().lora || optimizer.clip.kind != train::clipping_kind::adaptive,
       "algorithms.gradient_clipping: adaptive clipping compares a gradient with its parameter, and "
       "the new adapters for ",
       folder.string(), " begin at zero, so nothing would be trained; choose norm");
-  return std::make_unique<pretrained_weights>(std::move(source), model, config.run.seed);
+  return std::make_unique<pretrained_weights>(std::move(source), model, run.seed);
 }
 
 std::string adapter_base_of(model_config const& model, checkpoint_config const& checkpoint) {

@@ -12,11 +12,10 @@
 namespace mpt {
 namespace {
 
-[[nodiscard]] nlohmann::json frozen_patterns(optimizer_config const& optimizer,
-                                             callbacks_config const& callbacks) {
+[[nodiscard]] nlohmann::json frozen_patterns(optimizer_config const& optimizer) {
   auto patterns = nlohmann::json::array();
   for (auto const& pattern : optimizer.disable_grad) patterns.push_back(pattern.text);
-  for (auto const& name : callbacks.frozen_layers) patterns.push_back(name);
+  for (auto const& name : optimizer.frozen_layers) patterns.push_back(name);
   return patterns;
 }
 
@@ -95,7 +94,8 @@ std::optional<found_checkpoint> checkpoint_to_load(checkpoint_config const& chec
 }
 
 void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
-               train_config const& config, std::int64_t batch, bool is_stopped) {
+               model_config const& model, optimizer_config const& optimizer,
+               execution_config const& execution, std::int64_t batch, bool is_stopped) {
   if (is_stopped) notes.emplace_back("early_stopper ended this run, and keeps it so");
   if (!found.note.empty()) notes.push_back("note: " + found.note);
   auto const folder = found.folder.string();
@@ -104,8 +104,8 @@ void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
   if (found.weights_only || !found.reader) return;
   auto const& state = found.reader->state();
   if (auto const settings = state.find("settings"); settings != state.end())
-    if (auto const changes = describe_changed_settings(
-            *settings, changeable_settings(config.model, config.optimizer, config.execution)))
+    if (auto const changes =
+            describe_changed_settings(*settings, changeable_settings(model, optimizer, execution)))
       notes.push_back(*changes);
 }
 
@@ -122,7 +122,8 @@ checkpoint::run_state saved_state(train_config const& config, run_state const& s
           {"callbacks", state.callbacks},
           {"skipped", state.skipped},
           {"spikes", state.spikes},
-          {"order", detail::data_order_of(config, state.data)},
+          {"order", detail::data_order_of(config.model, config.data, config.optimizer, config.run,
+                                          state.data)},
           {"settings", changeable_settings(config.model, config.optimizer, config.execution)},
           {"canonical_leaf", canonical_leaf(config.data, config.execution)},
           {"weights_only", config.checkpoint.save_weights_only},
@@ -153,38 +154,38 @@ checkpoint::save_options save_options_of(checkpoint_config const& config,
 
 namespace mpt::detail {
 
-nlohmann::json data_order_of(train_config const& config, trained_set const& data) {
-  nlohmann::json out = {
-      {"samples_in_set", data.samples},
-      {"global_train_batch_size", config.data.global_train_batch_size},
-      {"max_seq_len", config.data.train_loader.max_seq_len},
-      {"shuffle", config.data.train_loader.shuffle},
-      {"shuffle_seed", config.data.train_loader.shuffle_seed},
-      {"shuffle_block_size", config.data.train_loader.shuffle_block_size.value_or(0)},
-      {"shuffle_reach", static_cast<int>(config.data.train_loader.reach)},
-      {"streams", config.data.train_loader.streams.size()},
-      {"train_subset_num_batches", config.data.train_subset_num_batches},
-      {"seed", config.run.seed},
-      {"optimizer", config.optimizer.name},
-      {"frozen", frozen_patterns(config.optimizer, config.callbacks)}};
-  if (config.model.lora) out["peft_config"] = to_peft_json(*config.model.lora, "", config.model);
-  if (!data.checksum.empty()) out["data_checksum"] = data.checksum;
-  if (!data.contents.empty()) out["data_contents"] = data.contents;
-  if (!data.hashes.empty())
-    out["data_hashes"] = {{"written_as", data.written_as}, {"checksum", data.hashes}};
+nlohmann::json data_order_of(model_config const& model, data_config const& data,
+                             optimizer_config const& optimizer, run_config const& run,
+                             trained_set const& set) {
+  nlohmann::json out = {{"samples_in_set", set.samples},
+                        {"global_train_batch_size", data.global_train_batch_size},
+                        {"max_seq_len", data.train_loader.max_seq_len},
+                        {"shuffle", data.train_loader.shuffle},
+                        {"shuffle_seed", data.train_loader.shuffle_seed},
+                        {"shuffle_block_size", data.train_loader.shuffle_block_size.value_or(0)},
+                        {"shuffle_reach", static_cast<int>(data.train_loader.reach)},
+                        {"streams", data.train_loader.streams.size()},
+                        {"train_subset_num_batches", data.train_subset_num_batches},
+                        {"seed", run.seed},
+                        {"optimizer", optimizer.name},
+                        {"frozen", frozen_patterns(optimizer)}};
+  if (model.lora) out["peft_config"] = to_peft_json(*model.lora, "", model);
+  if (!set.checksum.empty()) out["data_checksum"] = set.checksum;
+  if (!set.contents.empty()) out["data_contents"] = set.contents;
+  if (!set.hashes.empty())
+    out["data_hashes"] = {{"written_as", set.written_as}, {"checksum", set.hashes}};
   auto& shares = out["shares_of_streams"] = nullptr;
-  if (config.data.train_loader.streams.size() > 1)
-    for (auto const& stream : config.data.train_loader.streams)
+  if (data.train_loader.streams.size() > 1)
+    for (auto const& stream : data.train_loader.streams)
       shares.push_back({{"name", stream.name},
                         {"split", stream.split},
                         {"proportion", json_or_null(stream.weight.proportion)},
                         {"repeat", json_or_null(stream.weight.repeat)},
                         {"choose", json_or_null(stream.weight.choose)}});
-  bool const sees_texts =
-      config.model.attn.attn_uses_sequence_id;  // else these tokens have no effect
-  out["eos_token_id"] = sees_texts ? json_or_null(config.data.train_loader.eos_token_id) : nullptr;
-  out["bos_token_id"] = sees_texts ? json_or_null(config.data.train_loader.bos_token_id) : nullptr;
-  if (auto const& examples = config.data.train_loader.finetuning) {
+  bool const sees_texts = model.attn.attn_uses_sequence_id;  // else these tokens have no effect
+  out["eos_token_id"] = sees_texts ? json_or_null(data.train_loader.eos_token_id) : nullptr;
+  out["bos_token_id"] = sees_texts ? json_or_null(data.train_loader.bos_token_id) : nullptr;
+  if (auto const& examples = data.train_loader.finetuning) {
     out["target_prompts"] = examples->target_prompts;
     out["target_responses"] = examples->target_responses;
     auto const& packing = examples->packing;

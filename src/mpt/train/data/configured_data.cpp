@@ -69,55 +69,61 @@ double configured_batches::waited_seconds() const {
 }
 
 configured_batches::batch_source configured_batches::open(
-    train_config const& config, std::shared_ptr<example_set const> examples, int rank, int ranks,
+    model_config const& model, data_config const& data, execution_config const& execution,
+    std::shared_ptr<example_set const> examples, int rank, int ranks,
     std::shared_ptr<data::shard_cache> const& cache) {
   if (examples != nullptr)
-    return batch_source(std::in_place_type<example_batches>, config.data, config.execution,
-                        std::move(examples), rank, ranks);
-  require(!config.data.train_loader.finetuning,
+    return batch_source(std::in_place_type<example_batches>, data, execution, std::move(examples),
+                        rank, ranks);
+  require(!data.train_loader.finetuning,
           "train_loader reads finetuning examples, but none are given; pass the result of "
           "read_run_examples");
-  return batch_source(std::in_place_type<training_batches>, config.model, config.data,
-                      config.execution, rank, ranks, cache);
+  return batch_source(std::in_place_type<training_batches>, model, data, execution, rank, ranks,
+                      cache);
 }
 
-configured_set::configured_set(train_config const& config, std::size_t set_index,
+configured_set::configured_set(model_config const& model, loader_config const& loader,
+                               evaluation_config const& evaluation,
+                               execution_config const& execution,
                                std::shared_ptr<example_set const> examples, int ranks,
                                std::shared_ptr<data::shard_cache> const& cache)
-    : config_(&config),
-      loader_(&config.data.eval_loaders[set_index]),
+    : loader_(&loader),
+      device_batch_(evaluation.device_eval_batch_size),
+      max_batches_(evaluation.eval_subset_num_batches),
+      is_canonical_(is_canonical(execution)),
       examples_(std::move(examples)) {
   if (examples_ != nullptr) return;
-  streams_ = open_streams(*loader_, config.model.vocab_size, cache);
-  evaluation_batches::require_room(*streams_, config.evaluation.device_eval_batch_size, ranks);
+  streams_ = open_streams(*loader_, model.vocab_size, cache);
+  evaluation_batches::require_room(*streams_, device_batch_, ranks);
 }
 
 evaluation_set::reader configured_set::batches(int rank, int ranks) const {
-  auto const device_batch = config_->evaluation.device_eval_batch_size;
-  auto const max_batches = config_->evaluation.eval_subset_num_batches;
   auto const make_reader = [](auto batches) { return [batches] { return batches->next(); }; };
   if (examples_ != nullptr)
-    return make_reader(std::make_shared<example_evaluation>(*examples_, *loader_, device_batch,
-                                                            rank, ranks, max_batches));
+    return make_reader(std::make_shared<example_evaluation>(*examples_, *loader_, device_batch_,
+                                                            rank, ranks, max_batches_));
   return make_reader(std::make_shared<evaluation_batches>(
-      *streams_, device_batch, rank, ranks, max_batches, separator_of(*loader_),
-      is_canonical(config_->execution),
+      *streams_, device_batch_, rank, ranks, max_batches_, separator_of(*loader_), is_canonical_,
       static_cast<std::uint64_t>(loader_->predownload.value_or(0))));
 }
 
-std::unique_ptr<run_batches> configured_data::batches(train_config const& config, int rank,
+std::unique_ptr<run_batches> configured_data::batches(model_config const& model,
+                                                      data_config const& data,
+                                                      execution_config const& execution, int rank,
                                                       int ranks) const {
-  return std::make_unique<configured_batches>(config, examples_.train, rank, ranks, sets_.train);
+  return std::make_unique<configured_batches>(model, data, execution, examples_.train, rank, ranks,
+                                              sets_.train);
 }
 
 std::vector<std::unique_ptr<evaluation_set>> configured_data::evaluation_sets(
-    train_config const& config, int ranks) const {
+    model_config const& model, data_config const& data, evaluation_config const& evaluation,
+    execution_config const& execution, int ranks) const {
   std::vector<std::unique_ptr<evaluation_set>> out;
-  auto const& evaluation = examples_.evaluation;
-  for (std::size_t i = 0; i < config.data.eval_loaders.size(); ++i)
-    out.push_back(std::make_unique<configured_set>(config, i,
-                                                   i < evaluation.size() ? evaluation[i] : nullptr,
-                                                   ranks, sets_.evaluation_cache(i)));
+  auto const& examples = examples_.evaluation;
+  for (std::size_t i = 0; i < data.eval_loaders.size(); ++i)
+    out.push_back(std::make_unique<configured_set>(
+        model, data.eval_loaders[i], evaluation, execution,
+        i < examples.size() ? examples[i] : nullptr, ranks, sets_.evaluation_cache(i)));
   return out;
 }
 

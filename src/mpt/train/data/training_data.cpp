@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <filesystem>
 #include <vector>
 
 #include <mpt/train/data/remote_sets.hpp>

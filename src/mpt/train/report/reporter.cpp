@@ -23,23 +23,23 @@ void batch_record::add_pace(run_pace const& pace) {
   remaining_seconds = pace.remaining_seconds(total_batches - batch);
 }
 
-reporter::reporter(train_config const& config, int ranks, std::int64_t first_batch,
-                   tracker_opener const& open_trackers)
-    : shows_bar_(config.output.progress_bar),
-      logs_to_console_(config.output.log_to_console),
-      log_interval_(config.output.console_log_interval),
+reporter::reporter(data_config const& data, checkpoint_config const& checkpoint,
+                   callbacks_config const& callbacks, output_config const& output, int ranks,
+                   std::int64_t first_batch, tracker_opener const& open_trackers)
+    : shows_bar_(output.progress_bar),
+      logs_to_console_(output.log_to_console),
+      log_interval_(output.console_log_interval),
       ranks_(ranks),
-      rows_(config.data.global_train_batch_size),
-      time_unit_(config.callbacks.speed_time_unit),
-      remaining_unit_(config.callbacks.remaining_time_unit),
-      file_(config.output.metrics_file),
-      journal_(config.checkpoint.save_folder),
-      has_optimizer_monitor_(config.callbacks.optimizer_monitor_interval > 0),
-      is_finetuning_(config.data.train_loader.finetuning.has_value()),
+      rows_(data.global_train_batch_size),
+      time_unit_(callbacks.speed_time_unit),
+      remaining_unit_(callbacks.remaining_time_unit),
+      file_(output.metrics_file),
+      journal_(checkpoint.save_folder),
+      has_optimizer_monitor_(callbacks.optimizer_monitor_interval > 0),
+      is_finetuning_(data.train_loader.finetuning.has_value()),
       bar_(is_finetuning_ ? "finetune" : "pretrain") {
-  auto const& loggers = config.output.loggers;
-  if (auto const& folder = loggers.tensorboard)
-    events_.emplace(std::filesystem::path(*folder) / config.run.name, first_batch);
+  auto const& loggers = output.loggers;
+  if (auto const& folder = loggers.tensorboard) events_.emplace(*folder, first_batch);
   if (loggers.csv) table_.emplace(*loggers.csv);
   if (open_trackers) trackers_ = open_trackers(first_batch);
   journal_.add("train", {{"batches", first_batch - 1}});

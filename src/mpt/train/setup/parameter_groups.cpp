@@ -50,7 +50,6 @@ std::vector<std::pair<std::string, double>> learning_rates(optimizer_config cons
 }
 
 train::optimizer_groups<run_optimizer> group_parameters(optimizer_config const& config,
-                                                        std::vector<std::string> const& frozen,
                                                         std::vector<std::string> const& names,
                                                         std::vector<std::string> const& matrices) {
   std::map<std::string, parallel::segment_key> keys;
@@ -68,7 +67,7 @@ train::optimizer_groups<run_optimizer> group_parameters(optimizer_config const& 
   }
   for (auto const& pattern : config.disable_grad)
     for (auto const& name : names_matching(pattern, names)) keys[name].trainable = false;
-  for (auto const& name : frozen) {
+  for (auto const& name : config.frozen_layers) {
     auto const found = std::ranges::find(names, name, foundry_name);
     require(found != names.end(), "callbacks.layer_freezing.layer_names: there is no parameter ",
             name, "; their names are like ", foundry_name(names.front()));

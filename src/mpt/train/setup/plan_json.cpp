@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string>
 #include <utility>
 
-#include <mpt/config/model/flops.hpp>
 #include <mpt/config/model/linear_layers.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/train/setup/idle_ranks.hpp>
 #include <parallel/train/step/show_step.hpp>
 

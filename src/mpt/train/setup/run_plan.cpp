@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <mpt/config/model/flops.hpp>
 #include <mpt/config/model/linear_layers.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
 #include <parallel/train/process_groups.hpp>
@@ -114,8 +114,7 @@ namespace {
 
 /// Adds what is trained, in which precision, by which optimizer.
 void add_model_rows(console::table& table, model_config const& model,
-                    optimizer_config const& optimizer, execution_config const& execution,
-                    callbacks_config const& callbacks) {
+                    optimizer_config const& optimizer, execution_config const& execution) {
   table.row("parameters", console::grouped(parameter_count(model)));
   table.row("model", fmt::format("{} layers × {}, {} heads, vocabulary {}, {}", model.n_layers,
                                  model.d_model, model.n_heads, console::grouped(model.vocab_size),
@@ -136,7 +135,7 @@ void add_model_rows(console::table& table, model_config const& model,
       fmt::format(
           "{}{}{}", optimizer.name,
           optimizer.groups.empty() ? "" : fmt::format(", {} groups", optimizer.groups.size() + 1),
-          optimizer.disable_grad.empty() && callbacks.frozen_layers.empty() ? ""
+          optimizer.disable_grad.empty() && optimizer.frozen_layers.empty() ? ""
                                                                             : ", partly frozen"));
 }
 
@@ -243,7 +242,7 @@ void add_checkpoint_row(console::table& table, checkpoint_config const& checkpoi
 std::string describe_plan(train_config const& config, run_plan const& plan, int ranks,
                           std::int64_t batches) {
   console::table table(fmt::format("plan of {}", config.run.name));
-  add_model_rows(table, config.model, config.optimizer, config.execution, config.callbacks);
+  add_model_rows(table, config.model, config.optimizer, config.execution);
   add_rank_rows(table, config.model, config.data, config.execution, plan, ranks);
   add_recomputation_row(table, config.model, config.execution, plan);
   add_work_rows(table, config.model, config.data, batches);

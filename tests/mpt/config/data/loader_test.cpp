@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/data/loader.hpp>
-#include <mpt/yaml/yaml.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/support/files.hpp>
 
 #include "mpt/config/refused_settings.hpp"

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/model/linear_layers.hpp>
-#include <mpt/hf/shapes.hpp>
+#include <mpt/hf/names.hpp>
 
 namespace linear_layers_test {
 

@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/model/read_model.hpp>
-#include <mpt/yaml/yaml.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/support/files.hpp>
 
 #include "mpt/config/refused_settings.hpp"

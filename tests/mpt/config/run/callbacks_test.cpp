@@ -8,7 +8,7 @@
 #include <mpt/config/run/callbacks.hpp>
 #include <mpt/config/run/optimizer.hpp>
 #include <mpt/config/run/read_system.hpp>
-#include <mpt/yaml/yaml.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
 #include <support/checkout.hpp>
@@ -17,9 +17,12 @@
 
 namespace callbacks_test {
 
-mpt::callbacks_config read(std::string const& text, mpt::config_report& report) {
+mpt::callbacks_config read(std::string const& text, mpt::config_report& report,
+                           std::vector<std::string>* frozen_layers = nullptr) {
   auto const root = mpt::parse_yaml(text, "f.yaml");
-  return mpt::read_callbacks({root, "callbacks", report});
+  std::vector<std::string> frozen;
+  return mpt::read_callbacks({root, "callbacks", report},
+                             frozen_layers != nullptr ? *frozen_layers : frozen);
 }
 
 mpt::callbacks_config read(std::string const& text) {
@@ -66,6 +69,7 @@ TEST_CASE("generate_callback: do_sample: false is greedy at any temperature") {
 
 TEST_CASE("callbacks and loggers: every written setting is read") {
   mpt::config_report report;
+  std::vector<std::string> frozen;
   auto const c = read(
       "{speed_monitor: {window_size: 10, gpu_flops_available: 1e12, time_unit: minutes}, "
       "runtime_estimator: {skip_batches: 3, time_unit: days}, early_stopper: {monitor: "
@@ -74,7 +78,7 @@ TEST_CASE("callbacks and loggers: every written setting is read") {
       "loss_cap: 7}, generate_callback: {prompts: [x y, z], interval: 5ba, do_sample: true, "
       "top_p: 0.5, max_new_tokens: 3, use_cache: true}, optimizer_monitor: {batch_log_interval: "
       "4}, layer_freezing: {layer_names: [a, b]}, lr_monitor: {}}",
-      report);
+      report, &frozen);
   CHECK(c.speed_window == 10);
   CHECK(c.gpu_flops_available == 1e12);
   CHECK(c.speed_time_unit.name == "minutes");
@@ -93,7 +97,7 @@ TEST_CASE("callbacks and loggers: every written setting is read") {
   CHECK(c.generate->top_k == 50);
   CHECK(c.generate->top_p == 0.5);
   CHECK(c.optimizer_monitor_interval == 4);
-  CHECK(c.frozen_layers == std::vector<std::string>{"a", "b"});
+  CHECK(frozen == std::vector<std::string>{"a", "b"});
   CHECK(report.ignored.size() == 2);  // use_cache, lr_monitor
 }
 
@@ -121,8 +125,10 @@ TEST_CASE("docs/training.md: every YAML example is valid and no key of it is ign
       examples(parallel::read_text_file(test::checkout() / "docs" / "training.md", 1 << 20));
   REQUIRE(found.size() == 6);
   mpt::config_report report;
+  std::vector<std::string> frozen;
   auto const first = mpt::parse_yaml(found[0], "training.md");
-  auto const c = mpt::read_callbacks(mpt::config_reader(first, "", report).section("callbacks"));
+  auto const c =
+      mpt::read_callbacks(mpt::config_reader(first, "", report).section("callbacks"), frozen);
   CHECK(c.speed_window == 100);
   CHECK(c.optimizer_monitor_interval == 10);
   CHECK(mpt::to_string(c.early_stopper->patience) == "3ep");
@@ -138,7 +144,7 @@ TEST_CASE("docs/training.md: every YAML example is valid and no key of it is ign
   CHECK(o.lr == 6e-4);
   auto const second = mpt::parse_yaml(found[2], "training.md");
   CHECK(mpt::read_loggers(mpt::config_reader(second, "", report).section("loggers"), "first")
-            .tensorboard == "runs/tensorboard");
+            .tensorboard == "runs/tensorboard/first");
   auto const saves = mpt::parse_yaml(found[3], "training.md");
   mpt::config_reader saves_reader(saves, "", report);
   mpt::checkpoint_config checkpoint;

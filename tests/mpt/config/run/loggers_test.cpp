@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/run/loggers.hpp>
-#include <mpt/yaml/yaml.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/support/files.hpp>
 #include <support/checkout.hpp>
 #include <support/text_cases.hpp>
@@ -75,8 +75,8 @@ TEST_CASE("loggers: MLflow's settings have Composer's names") {
                                       .buffer_seconds = 3});
   CHECK(read("loggers: {mlflow: }").mlflow->run_name == "run1");
   CHECK(!read("loggers: {tensorboard: {}}").mlflow);
-  CHECK(read("loggers: {tensorboard: {}}").tensorboard == "tensorboard_logs");
-  CHECK(read("loggers: {tensorboard: {log_dir: t}}").tensorboard == "t");
+  CHECK(read("loggers: {tensorboard: {}}").tensorboard == "tensorboard_logs/run1");
+  CHECK(read("loggers: {tensorboard: {log_dir: t}}").tensorboard == "t/run1");
   CHECK(read("loggers: {csv: {}}").csv == "run1/metrics.csv");
   CHECK(read("loggers: {csv: {filename: 'x/{run_name}.csv'}}").csv == "x/run1.csv");
 }

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/run/read_parallelism.hpp>
-#include <mpt/yaml/yaml.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/support/files.hpp>
 
 #include "mpt/config/refused_settings.hpp"

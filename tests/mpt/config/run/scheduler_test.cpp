@@ -8,7 +8,6 @@
 
 #include <mpt/config/run/scheduler.hpp>
 #include <mpt/yaml/document.hpp>
-#include <mpt/yaml/yaml.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/support/files.hpp>
 #include <support/golden/golden.hpp>

@@ -10,7 +10,7 @@
 
 #include <mpt/config/model/hf.hpp>
 #include <mpt/hf/convert.hpp>
-#include <mpt/hf/shapes.hpp>
+#include <mpt/hf/names.hpp>
 #include <mpt/train/checkpoint/open_pretrained.hpp>
 #include <mpt/train/checkpoint/run_checkpoint.hpp>
 #include <mpt/train/setup/parameter_groups.hpp>

@@ -38,10 +38,9 @@ void with_steppers(train_config const& config, int ranks, F const& f) {
     parallel::any_communicator any(std::move(comm));
     parallel::host::device device;
     parallel::host::stream exchanges;
-    mpt::run_mesh mesh(config, any, device);
+    mpt::run_mesh mesh(config.execution, mpt::run_layout(config, any.size()), any, device);
     mpt::model<float> net(config.model, mesh.groups_of_model());
-    parallel::train::stepper step(net, device, mesh.ranks(),
-                                  groups_of(config.optimizer, config.callbacks, net),
+    parallel::train::stepper step(net, device, mesh.ranks(), groups_of(config.optimizer, net),
                                   {.level = mpt::level_of(config.execution)});
     step.initialise(config.run.seed);
     f(step, any, exchanges);
@@ -212,10 +211,14 @@ TEST_CASE(
   config.data.train_loader.streams[0].weight.proportion = 0.9;
   config.data.train_loader.eos_token_id = 1;
   config.model.attn.attn_uses_sequence_id = true;
-  auto const saved_order = mpt::detail::data_order_of(config, {20});
+  auto const saved_order =
+      mpt::detail::data_order_of(config.model, config.data, config.optimizer, config.run, {20});
   auto const refusal = [&](nlohmann::json const& saved) {
     return test::message_of([&] {
-      mpt::detail::require_same_order(saved, mpt::detail::data_order_of(config, {20}), "ep0-ba1");
+      mpt::detail::require_same_order(
+          saved,
+          mpt::detail::data_order_of(config.model, config.data, config.optimizer, config.run, {20}),
+          "ep0-ba1");
     });
   };
   CHECK(refusal(saved_order) == "");
@@ -229,11 +232,15 @@ TEST_CASE(
   config.data.train_loader.streams[0].weight.proportion = 0.1;
   CHECK(test::contains(refusal(saved_order), "was trained with shares_of_streams = "));
   config.data.train_loader.streams.pop_back();
-  auto const other_data = mpt::detail::data_order_of(config, {20, "those of before"});
+  auto const other_data = mpt::detail::data_order_of(config.model, config.data, config.optimizer,
+                                                     config.run, {20, "those of before"});
   CHECK(test::contains(
       test::message_of([&] {
         mpt::detail::require_same_order(
-            other_data, mpt::detail::data_order_of(config, {20, "others"}), "ep0-ba1");
+            other_data,
+            mpt::detail::data_order_of(config.model, config.data, config.optimizer, config.run,
+                                       {20, "others"}),
+            "ep0-ba1");
       }),
       "ep0-ba1: was trained with other data of train_loader (examples, their order"));
   old_format["target_prompts"] = "none";  // the checkpoint is of examples, the run of text

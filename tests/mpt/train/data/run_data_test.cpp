@@ -57,27 +57,33 @@ mpt::run_summary run(train_config const& config, mpt::run_examples const& exampl
 
 TEST_CASE("run data: text and examples have one interface") {
   run_files const files;
-  mpt::configured_batches text(files.config(3), nullptr, 0, 1);
+  auto const text_config = files.config(3);
+  mpt::configured_batches text(text_config.model, text_config.data, text_config.execution, nullptr,
+                               0, 1);
   CHECK(text.batches_per_epoch() == 3);
   CHECK(text.set().samples == 20);
   CHECK(text.at(0).count() == 6);
   CHECK(text.tokens() == 6 * length);
   CHECK(text.share().size() == 6);
   auto const c = config(files, 3);
-  mpt::configured_batches examples(c, make_examples(20).train, 0, 1);
+  mpt::configured_batches examples(c.model, c.data, c.execution, make_examples(20).train, 0, 1);
   CHECK(examples.batches_per_epoch() == 3);
   CHECK(examples.set().samples == 20);
   auto reordered = *make_examples(20).train;
   std::ranges::reverse(reordered.examples);
   auto const reversed = std::make_shared<mpt::example_set const>(reordered);
-  CHECK(mpt::configured_batches(c, reversed, 0, 1).set().checksum != examples.set().checksum);
-  CHECK(mpt::configured_batches(c, make_examples(20).train, 0, 1).set().checksum ==
+  CHECK(mpt::configured_batches(c.model, c.data, c.execution, reversed, 0, 1).set().checksum !=
         examples.set().checksum);
+  CHECK(mpt::configured_batches(c.model, c.data, c.execution, make_examples(20).train, 0, 1)
+            .set()
+            .checksum == examples.set().checksum);
   CHECK(examples.at(0).count() == 6);
   CHECK(examples.tokens() == 6 * 4);
   CHECK(examples.waited_seconds() == 0);
-  CHECK_THROWS_AS(mpt::configured_batches(c, nullptr, 0, 1), parallel::error);
-  mpt::configured_set const set(c, 0, make_examples(7).train);
+  CHECK_THROWS_AS(mpt::configured_batches(c.model, c.data, c.execution, nullptr, 0, 1),
+                  parallel::error);
+  mpt::configured_set const set(c.model, c.data.eval_loaders[0], c.evaluation, c.execution,
+                                make_examples(7).train);
   for (int time = 0; time < 2; ++time) {
     auto const next = set.batches(0, 1);
     index rows = 0;

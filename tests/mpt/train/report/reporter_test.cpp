@@ -54,7 +54,7 @@ std::vector<nlohmann::json> lines_of(mpt::train_config config, mpt::batch_record
   config.output.progress_bar = config.output.log_to_console = false;
   mpt::training_clock const clock{.samples_per_batch = 6, .batches_per_epoch = 10};
   mpt::run_control control([](std::string const&) {});
-  mpt::reporter out(config, 4, 1);
+  mpt::reporter out(config.data, config.checkpoint, config.callbacks, config.output, 4, 1);
   out.batch(batch, clock, control);
   out.evaluation(label, 13, 1, 0.5, 77);
   out.tasks({.metrics = {{"metrics/copa/0-shot/InContextLearningMultipleChoiceAccuracy", 0.5}},
@@ -124,7 +124,7 @@ TEST_CASE("reporter: the journal has where training begins, and notes with their
   mpt::train_config config;
   config.checkpoint.save_folder = folder.path().string();
   config.output.progress_bar = config.output.log_to_console = false;
-  mpt::reporter out(config, 4, 21);
+  mpt::reporter out(config.data, config.checkpoint, config.callbacks, config.output, 4, 21);
   out.note("rank 3 is slow", 25);
   out.finish();
   std::istringstream text(test::read_all(folder / mpt::journal_name));
@@ -182,7 +182,7 @@ TEST_CASE("reporter: `finish` reports lost events, as it reports lost metrics") 
   mpt::train_config config;
   config.output.loggers.tensorboard = (folder / "events").string();
   config.output.progress_bar = config.output.log_to_console = false;
-  mpt::reporter out(config, 4, 1);
+  mpt::reporter out(config.data, config.checkpoint, config.callbacks, config.output, 4, 1);
   {
     test::file_size_limit const one_byte(1);
     out.evaluation("", 13, 1, 0.5, 77);
@@ -223,12 +223,13 @@ TEST_CASE("reporter: trackers and the table get what the metrics file gets") {
   config.output.loggers.csv = folder / "metrics.csv";
   config.output.progress_bar = config.output.log_to_console = false;
   {
-    mpt::reporter out(config, 4, 7, [&](std::int64_t batch) {
-      first = batch;
-      std::vector<std::unique_ptr<mpt::tracker>> trackers;
-      trackers.push_back(std::make_unique<noting_tracker>(records));
-      return trackers;
-    });
+    mpt::reporter out(config.data, config.checkpoint, config.callbacks, config.output, 4, 7,
+                      [&](std::int64_t batch) {
+                        first = batch;
+                        std::vector<std::unique_ptr<mpt::tracker>> trackers;
+                        trackers.push_back(std::make_unique<noting_tracker>(records));
+                        return trackers;
+                      });
     out.evaluation("", 13, 1, 0.5, 77);
     out.tasks({.metrics = {{"metrics/copa", 0.5}}, .lines = {}}, 14);
     out.finish();
@@ -253,7 +254,7 @@ TEST_CASE("reporter: a row that is cut off a table is told of") {
   config.output.loggers.csv = folder / "metrics.csv";
   test::write_all(folder / "metrics.csv", "time/batch,loss\r\n1,0.5\r\n2,0.2");
   auto const shown = test::captured_stderr(folder / "shown", [&] {
-    mpt::reporter out(config, 1, 2);
+    mpt::reporter out(config.data, config.checkpoint, config.callbacks, config.output, 1, 2);
     out.finish();
   });
   CHECK(test::contains(shown, "metrics.csv: the last row had no end and was cut off: 2,0.2"));
@@ -265,7 +266,7 @@ TEST_CASE("reporter: what trackers could not send is told once, also when a run 
     std::vector<nlohmann::json> records;
     auto const shown = test::captured_stderr(folder / "shown", [&] {
       try {
-        mpt::reporter out({}, 1, 1, [&](std::int64_t) {
+        mpt::reporter out({}, {}, {}, {}, 1, 1, [&](std::int64_t) {
           std::vector<std::unique_ptr<mpt::tracker>> trackers;
           trackers.push_back(std::make_unique<noting_tracker>(records));
           return trackers;

@@ -16,7 +16,7 @@ mpt::model_config small() {
   config.d_model = 8;
   config.n_heads = 2;
   config.n_layers = 2;
-  config.data.max_seq_len = 4;
+  config.max_seq_len = 4;
   config.vocab_size = 16;
   return config;
 }
@@ -42,10 +42,9 @@ std::map<std::string, int> group_by_name(mpt::optimizer_config const& optimizer,
                                          std::vector<std::string> const& frozen = {},
                                          mpt::model_config const& model = small()) {
   mpt::model<float> net(model);
-  mpt::train_config config;
-  config.optimizer = optimizer;
-  config.callbacks.frozen_layers = frozen;
-  auto const groups = groups_of(config.optimizer, config.callbacks, net);
+  auto config = optimizer;
+  config.frozen_layers = frozen;
+  auto const groups = groups_of(config, net);
   CHECK(groups.optimizers.size() == 1 + optimizer.groups.size() + (optimizer.muon ? 1 : 0));
   std::map<std::string, int> out;
   net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {

@@ -114,7 +114,8 @@ TEST_CASE("step as JSON: the actions of each pipeline rank, which wait for earli
   auto config = configuration();
   config.execution.parallelism.pipeline = 2;
   auto const plan = mpt::plan_run<float>(config, 2);
-  auto const plans = mpt::step_plans_of<float>(config, plan, false);
+  auto const plans = mpt::step_plans_of<float>(config.model, config.optimizer, config.execution,
+                                               config.run, plan, false);
   auto const step = mpt::json_of_step(plans);
   REQUIRE(step.size() == 2);
   for (std::size_t rank = 0; rank < step.size(); ++rank) {

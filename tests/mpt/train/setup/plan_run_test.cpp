@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/model/flops.hpp>
+#include <mpt/config/model/sizes.hpp>
 #include <mpt/train/setup/plan_run.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/device/host/device.hpp>
@@ -61,7 +61,7 @@ void check(mpt::train_config const& config, int ranks, std::size_t available = 0
     mpt::model<T> net(config.model, {}, plan.recompute);
     train::process_groups groups(comm.split(0), mpt::run_layout(config, ranks),
                                  mpt::level_of(config.execution));
-    train::stepper step(net, device, groups, groups_of(config.optimizer, config.callbacks, net),
+    train::stepper step(net, device, groups, groups_of(config.optimizer, net),
                         stepper_options_of(config.optimizer, config.execution, config.run, plan));
     step.initialise(1);
     parallel::arena memory(device.allocate<std::byte>(plan.memory.activations));
@@ -279,7 +279,8 @@ TEST_CASE("run plan: spare memory avoids exchanges of values, then of gradients"
     CHECK(plan.reshard_after_forward == reshard);
     CHECK(plan.reduce_every_microbatch == every_microbatch);
     CHECK(plan.memory.total() == forced_bytes(reshard, every_microbatch));
-    for (auto const& rank_plan : mpt::step_plans_of<bf16>(config, plan, false)) {
+    for (auto const& rank_plan : mpt::step_plans_of<bf16>(
+             config.model, config.optimizer, config.execution, config.run, plan, false)) {
       std::size_t unshards = 0, scatters = 0;
       for (auto const& a : rank_plan.actions) {
         unshards += a.kind == train::action_kind::unshard ? 1 : 0;
@@ -301,7 +302,8 @@ TEST_CASE("run plan: spare memory avoids exchanges of values, then of gradients"
   config.execution.reduce_every_microbatch.reset();
   config.data.device_train_microbatch_size.reset();  // the largest microbatch that fits comes first
   auto without_savings = config;
-  without_savings.reshard_after_forward = without_savings.reduce_every_microbatch = true;
+  without_savings.execution.reshard_after_forward =
+      without_savings.execution.reduce_every_microbatch = true;
   for (std::size_t const available : {lean_bytes, values_bytes, both_bytes})
     CHECK(mpt::plan_run<bf16>(config, 4, available).split.microbatch ==
           mpt::plan_run<bf16>(without_savings, 4, available).split.microbatch);

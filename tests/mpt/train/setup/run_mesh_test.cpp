@@ -42,7 +42,7 @@ TEST_CASE(
   parallel::threads::run(8, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::any_communicator world(std::move(comm));
-    mpt::run_mesh mesh(config, world, device);
+    mpt::run_mesh mesh(config.execution, mpt::run_layout(config, world.size()), world, device);
     CHECK(mesh.layout().text() == "replicate 2 x context 2 x tensor 2");
     CHECK(mesh.data_ranks() == 2);
     auto const groups = mesh.groups_of_model();
@@ -82,7 +82,7 @@ TEST_CASE("run mesh: ranks that share a part of the data read it once") {
   parallel::threads::run(16, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::any_communicator world(std::move(comm));
-    mpt::run_mesh mesh(config, world, device);
+    mpt::run_mesh mesh(config.execution, mpt::run_layout(config, world.size()), world, device);
     int const part = mesh.data_rank();
     auto const read = mesh.read_once([&] {
       ++reads;
@@ -108,7 +108,7 @@ TEST_CASE("run mesh: one rank has no groups and reads everything") {
   parallel::threads::run(1, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::any_communicator world(std::move(comm));
-    mpt::run_mesh mesh(config, world, device);
+    mpt::run_mesh mesh(config.execution, mpt::run_layout(config, world.size()), world, device);
     auto const groups = mesh.groups_of_model();
     CHECK(groups.tensor.is_single_rank());
     CHECK(groups.context.is_single_rank());
@@ -122,12 +122,14 @@ TEST_CASE("run mesh: one rank has no groups and reads everything") {
 TEST_CASE("run mesh: every rank refuses a bad layout before it communicates") {
   auto config = configuration();
   config.execution.parallelism.tensor = 3;
-  CHECK_THROWS_AS(parallel::threads::run(6,
-                                         [&](parallel::threads::communicator& comm) {
-                                           parallel::host::device device;
-                                           parallel::any_communicator world(std::move(comm));
-                                           mpt::run_mesh const mesh(config, world, device);
-                                         }),
+  CHECK_THROWS_AS(parallel::threads::run(
+                      6,
+                      [&](parallel::threads::communicator& comm) {
+                        parallel::host::device device;
+                        parallel::any_communicator world(std::move(comm));
+                        mpt::run_mesh const mesh(
+                            config.execution, mpt::run_layout(config, world.size()), world, device);
+                      }),
                   parallel::error);
 }
 

@@ -28,7 +28,8 @@ mpt::train_config configuration() {
 
 TEST_CASE("step plans: every pipeline rank has a list of actions, with the model's units") {
   auto const config = configuration();
-  auto const plans = mpt::step_plans_of<float>(config, mpt::plan_run<float>(config, 4), false);
+  auto const plans = mpt::step_plans_of<float>(config.model, config.optimizer, config.execution,
+                                               config.run, mpt::plan_run<float>(config, 4), false);
   REQUIRE(plans.size() == 2);
   CHECK(plans[0].microbatches == 4);
   auto const text = mpt::describe_step(plans);
@@ -51,7 +52,8 @@ TEST_CASE(
   auto const config = configuration();
   auto const plan = mpt::plan_run<float>(config, 4);
   auto const lists = [&](bool one_queue) {
-    return mpt::step_plans_of<float>(config, plan, one_queue);
+    return mpt::step_plans_of<float>(config.model, config.optimizer, config.execution, config.run,
+                                     plan, one_queue);
   };
   auto const gpu_plans = lists(parallel::train::waits_for_all_streams<gpu>);
   auto const cpu_plans = lists(parallel::train::waits_for_all_streams<cpu>);
@@ -64,7 +66,8 @@ TEST_CASE("step plans: a single rank has one list and no links") {
   auto config = configuration();
   config.execution.parallelism.pipeline = 1;
   config.execution.zero_stage = 0;
-  auto const plans = mpt::step_plans_of<float>(config, mpt::plan_run<float>(config, 1), false);
+  auto const plans = mpt::step_plans_of<float>(config.model, config.optimizer, config.execution,
+                                               config.run, mpt::plan_run<float>(config, 1), false);
   REQUIRE(plans.size() == 1);
   CHECK(plans[0].microbatches == 8);
   CHECK(plans[0].links.empty());

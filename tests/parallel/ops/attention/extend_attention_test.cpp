@@ -134,7 +134,17 @@ TEST_CASE("extend_attention: the meta device counts the pairs of each part") {
         parallel::meta::stream s;
         ops::extend_attention(s, out, lse, q, k, k, options);
         CHECK(s.operations() == 4 * 2 * 4 * seen * 8);
-        ops::extend_attention_backward(s, out, dk, dk, q, q, k, k, q, lse, options);
+        ops::extend_attention_backward(
+            s, ops::extend_attention_backward_arguments<bf16>{.dq = out,
+                                                              .dk = dk,
+                                                              .dv = dk,
+                                                              .dout = q,
+                                                              .q = q,
+                                                              .k = k,
+                                                              .v = k,
+                                                              .out = q,
+                                                              .lse = lse,
+                                                              .options = options});
         CHECK(s.operations() == 14 * 2 * 4 * seen * 8);
       }
 }

@@ -66,27 +66,24 @@ void attention_pass(Launch const& launch, char const* operation, ops::heads_view
 }
 
 /// `scratch` has attention_row_bytes(q) bytes (scratch.hpp).
-template <class T, class O, class Launch>
-void attention_backward_pass(Launch const& launch, char const* operation, std::byte* scratch,
-                             ops::heads_view<O> dq, ops::heads_view<O> dk, ops::heads_view<O> dv,
-                             ops::heads_view<T const> dout, ops::heads_view<T const> q,
-                             ops::heads_view<T const> k, ops::heads_view<T const> v,
-                             ops::heads_view<T const> out, accumulate_t<T> const* lse,
-                             ops::attention_options const& options, bool accumulate) {
+template <class T, bool Extends, class Launch>
+void attention_backward_pass(Launch const& launch, std::byte* scratch,
+                             ops::basic_attention_backward_arguments<T, Extends> const& a) {
   using A = accumulate_t<T>;
-  auto const terms = kernels::terms_of<A>(options, q, k);
+  using O = ops::detail::attention_result_t<T, Extends>;
+  auto const terms = kernels::terms_of<A>(a.options, a.q, a.k);
   auto* const row_dots = reinterpret_cast<A*>(scratch);
-  with_attention_width(operation, q.head_dim, [&](auto width) {
-    launch(operation, kernels::blocks_for_rows_of_heads(q, kernels::tile_threads),
-           kernels::attention_row_dots<T>{row_dots, dout, out}, 0);
+  with_attention_width(a.name, a.q.head_dim, [&](auto width) {
+    launch(a.name, kernels::blocks_for_rows_of_heads(a.q, kernels::tile_threads),
+           kernels::attention_row_dots<T>{row_dots, a.dout, a.out}, 0);
     constexpr unsigned max_rows = kernels::tile_rows<A, width()>;
-    launch_largest_tiles<max_rows>(launch, operation, [&](auto rows) {
+    launch_largest_tiles<max_rows>(launch, a.name, [&](auto rows) {
       return kernels::attention_query_gradient<T, O, width(), rows()>{
-          dq, {dout, q, k, v, lse, row_dots, terms, accumulate}};
+          a.dq, {a.dout, a.q, a.k, a.v, a.lse.data(), row_dots, terms, Extends}};
     });
-    launch_largest_tiles<max_rows>(launch, operation, [&](auto rows) {
+    launch_largest_tiles<max_rows>(launch, a.name, [&](auto rows) {
       return kernels::attention_key_gradient<T, O, width(), rows()>{
-          dk, dv, {dout, q, k, v, lse, row_dots, terms, accumulate}};
+          a.dk, a.dv, {a.dout, a.q, a.k, a.v, a.lse.data(), row_dots, terms, Extends}};
     });
   });
 }

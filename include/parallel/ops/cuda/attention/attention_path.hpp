@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include <parallel/core/dtype.hpp>
-#include <parallel/ops/attention.hpp>
+#include <parallel/ops/attention/extend_attention.hpp>
 
 namespace parallel::cuda {
 
@@ -99,16 +99,11 @@ template <class T>
   return detail::common_attention_path<T>(backend, options, q, k, {out, q, k, v}, lse);
 }
 
-/// The path of `attention_backward`.
 template <class T>
 [[nodiscard]] attention_path attention_backward_path(
-    attention_backend const& backend, ops::heads_view<T> const& dq, ops::heads_view<T> const& dk,
-    ops::heads_view<T> const& dv, ops::heads_view<T const> const& dout,
-    ops::heads_view<T const> const& q, ops::heads_view<T const> const& k,
-    ops::heads_view<T const> const& v, ops::heads_view<T const> const& out,
-    accumulate_t<T> const* lse, ops::attention_options const& options) {
-  return detail::common_attention_path<T>(backend, options, q, k, {dq, dk, dv, dout, q, k, v, out},
-                                          lse);
+    attention_backend const& backend, ops::attention_backward_arguments<T> const& a) {
+  return detail::common_attention_path<T>(
+      backend, a.options, a.q, a.k, {a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out}, a.lse.data());
 }
 
 /// The path of `extend_attention`, whose fused result lies in scratch before it is merged.
@@ -126,14 +121,14 @@ template <class T>
 /// long sequences: above 1 GiB of these numbers the plain kernels are used, which need less memory.
 template <class T>
 [[nodiscard]] attention_path extend_attention_backward_path(
-    attention_backend const& backend, bool deterministic, ops::heads_view<T const> const& dout,
-    ops::heads_view<T const> const& q, ops::heads_view<T const> const& k,
-    ops::heads_view<T const> const& v, ops::heads_view<T const> const& out,
-    accumulate_t<T> const* lse, ops::attention_options const& options) {
+    attention_backend const& backend, bool deterministic,
+    ops::extend_attention_backward_arguments<T> const& a) {
   constexpr index max_pairs = index{1} << 29;
-  if (deterministic && q.batch * q.heads * q.sequence > max_pairs / std::max<index>(1, k.sequence))
+  if (deterministic &&
+      a.q.batch * a.q.heads * a.q.sequence > max_pairs / std::max<index>(1, a.k.sequence))
     return {false, "a deterministic gradient would take more than 1 GiB of scratch"};
-  return detail::common_attention_path<T>(backend, options, q, k, {dout, q, k, v, out}, lse, true);
+  return detail::common_attention_path<T>(backend, a.options, a.q, a.k,
+                                          {a.dout, a.q, a.k, a.v, a.out}, a.lse.data(), true);
 }
 
 }  // namespace parallel::cuda

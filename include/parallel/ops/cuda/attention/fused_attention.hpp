@@ -11,7 +11,7 @@
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/device/cuda/stream.hpp>
-#include <parallel/ops/attention.hpp>
+#include <parallel/ops/attention/extend_attention.hpp>
 #include <parallel/ops/cuda/attention/attention_path.hpp>
 #include <parallel/ops/cuda/attention/attention_tuning.hpp>
 
@@ -22,8 +22,7 @@ namespace parallel::cuda {
 class fused_attention {
  public:
   fused_attention() = default;
-  fused_attention(fused_attention const&) = delete;
-  fused_attention& operator=(fused_attention const&) = delete;
+  fused_attention(fused_attention&&) = delete;
   virtual ~fused_attention() = default;
 
   /// The library and device, for attention_path.
@@ -35,16 +34,13 @@ class fused_attention {
                                      ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
                                      ops::heads_view<bf16 const> v,
                                      ops::attention_options const& options) = 0;
-  [[nodiscard]] virtual bool backward(stream& s, ops::heads_view<bf16> dq, ops::heads_view<bf16> dk,
-                                      ops::heads_view<bf16> dv, ops::heads_view<bf16 const> dout,
-                                      ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
-                                      ops::heads_view<bf16 const> v,
-                                      ops::heads_view<bf16 const> out, float const* lse,
-                                      ops::attention_options const& options) = 0;
+  [[nodiscard]] virtual bool backward(stream& s,
+                                      ops::attention_backward_arguments<bf16> const& a) = 0;
 
   /// The results of forward_part and backward_part, which are like `forward` and `backward` for one
   /// part of the keys. The results lie in the stream's scratch, with rows one after another, until
-  /// the next operation that uses the scratch. backward_part takes `out` and `lse` over all parts.
+  /// the next operation that uses the scratch. backward_part takes `out` and `lse` over all parts,
+  /// and leaves dq, dk and dv as they are.
   struct part_result {
     ops::heads_view<bf16 const> out;
     float const* lse = nullptr;
@@ -56,9 +52,7 @@ class fused_attention {
       stream& s, ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
       ops::heads_view<bf16 const> v, ops::attention_options const& options) = 0;
   [[nodiscard]] virtual std::optional<part_gradients> backward_part(
-      stream& s, ops::heads_view<bf16 const> dout, ops::heads_view<bf16 const> q,
-      ops::heads_view<bf16 const> k, ops::heads_view<bf16 const> v, ops::heads_view<bf16 const> out,
-      float const* lse, ops::attention_options const& options) = 0;
+      stream& s, ops::extend_attention_backward_arguments<bf16> const& a) = 0;
 
   /// From now on a call without an entry in the table is timed with each of its first few kernels
   /// (enabled), or runs the first kernel of the library's list (disabled, the initial state).

@@ -6,16 +6,13 @@
 
 #include <cudnn_graph.h>
 
-#include <algorithm>
 #include <cstddef>
 
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
-#include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
 
 namespace parallel::cuda::cudnn {

@@ -11,9 +11,8 @@
 // and what else the plan or documents as sequences request.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
-#include <cstdint>
+#include <cstddef>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,15 +22,49 @@
 #include <utility>
 #include <vector>
 
+#include <cuda_runtime_api.h>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/stream.hpp>
+#include <parallel/ops/attention/heads_view.hpp>
 #include <parallel/ops/cuda/attention/fused_attention.hpp>
 #include <parallel/ops/cuda/cudnn/attention_call.hpp>
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
 #include <parallel/ops/cuda/cudnn/document_sequences.hpp>
 #include <parallel/ops/cuda/cudnn/plan.hpp>
 #include <parallel/ops/cuda/scratch.hpp>
-#include <parallel/ops/cuda/scratch_pieces.hpp>
 #include <parallel/ops/cuda/tuning/candidate_selector.hpp>
 #include <parallel/ops/cuda/tuning/fastest.hpp>
+
+namespace parallel::cuda {
+
+/// A stream's scratch memory for one operation, in pieces, which are taken in the order in which
+/// their sizes were given.
+class scratch_pieces {
+ public:
+  scratch_pieces(stream& s, std::initializer_list<std::size_t> bytes) {
+    std::size_t total = 0;
+    for (std::size_t const size : bytes) {
+      offsets_.push_back(total);
+      total += scratch_piece(size);
+    }
+    begin_ = s.scratch(total);
+  }
+  [[nodiscard]] void* next() { return begin_ + offsets_[taken_++]; }
+  /// Takes the next piece, which becomes the memory of the view if it has none.
+  [[nodiscard]] ops::heads_view<bf16> complete(ops::heads_view<bf16> view) {
+    auto* const memory = static_cast<bf16*>(next());
+    if (view.data == nullptr) view.data = memory;
+    return view;
+  }
+
+ private:
+  std::byte* begin_ = nullptr;
+  std::vector<std::size_t> offsets_;
+  std::size_t taken_ = 0;
+};
+
+}  // namespace parallel::cuda
 
 namespace parallel::cuda::cudnn {
 
@@ -66,19 +99,22 @@ class attention_plans final : public fused_attention {
     return attend(s, in_scratch(q), nullptr, q, k, v, options);
   }
 
-  [[nodiscard]] bool backward(stream& s, ops::heads_view<bf16> dq, ops::heads_view<bf16> dk,
-                              ops::heads_view<bf16> dv, ops::heads_view<bf16 const> dout,
-                              ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
-                              ops::heads_view<bf16 const> v, ops::heads_view<bf16 const> out,
-                              float const* lse, ops::attention_options const& options) override {
-    return differentiate(s, {dq, dk, dv}, dout, q, k, v, out, lse, options).has_value();
+  [[nodiscard]] bool backward(stream& s,
+                              ops::attention_backward_arguments<bf16> const& a) override {
+    return differentiate(s, a).has_value();
   }
   [[nodiscard]] std::optional<part_gradients> backward_part(
-      stream& s, ops::heads_view<bf16 const> dout, ops::heads_view<bf16 const> q,
-      ops::heads_view<bf16 const> k, ops::heads_view<bf16 const> v, ops::heads_view<bf16 const> out,
-      float const* lse, ops::attention_options const& options) override {
-    return differentiate(s, {in_scratch(q), in_scratch(k), in_scratch(v)}, dout, q, k, v, out, lse,
-                         options);
+      stream& s, ops::extend_attention_backward_arguments<bf16> const& a) override {
+    return differentiate(s, {.dq = in_scratch(a.q),
+                             .dk = in_scratch(a.k),
+                             .dv = in_scratch(a.v),
+                             .dout = a.dout,
+                             .q = a.q,
+                             .k = a.k,
+                             .v = a.v,
+                             .out = a.out,
+                             .lse = a.lse,
+                             .options = a.options});
   }
 
   void tune(bool enabled) override { tune_ = enabled; }
@@ -144,25 +180,21 @@ class attention_plans final : public fused_attention {
     return runs ? std::optional(result) : std::nullopt;
   }
 
-  struct gradients {
-    ops::heads_view<bf16> dq, dk, dv;
-  };
-  /// Enqueues the backward pass into `to`; scratch provides its views if they have no memory.
-  std::optional<part_gradients> differentiate(
-      stream& s, gradients const& to, ops::heads_view<bf16 const> dout,
-      ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k, ops::heads_view<bf16 const> v,
-      ops::heads_view<bf16 const> out, float const* lse, ops::attention_options const& options) {
+  /// Enqueues the backward pass; scratch provides dq, dk and dv if they have no memory.
+  std::optional<part_gradients> differentiate(stream& s,
+                                              ops::attention_backward_arguments<bf16> const& a) {
     device_scope const scope(s.device());
-    auto problem = problem_of(out, q, k, v, options);
+    auto problem = problem_of(a.out, a.q, a.k, a.v, a.options);
     problem.backward = true;
     problem.deterministic = s.deterministic();
-    problem.dq = strides_of(to.dq);
-    problem.dk = strides_of(to.dk);
-    problem.dv = strides_of(to.dv);
-    problem.dout = strides_of(dout);
-    std::size_t const rows = cuda::detail::attention_row_bytes(q);
-    std::size_t const queries = missing_bytes(to.dq), keys = missing_bytes(to.dk);
-    std::size_t const tables = cuda::detail::backward_tables_bytes(q, options, s.deterministic());
+    problem.dq = strides_of(a.dq);
+    problem.dk = strides_of(a.dk);
+    problem.dv = strides_of(a.dv);
+    problem.dout = strides_of(a.dout);
+    std::size_t const rows = cuda::detail::attention_row_bytes(a.q);
+    std::size_t const queries = missing_bytes(a.dq), keys = missing_bytes(a.dk);
+    std::size_t const tables =
+        cuda::detail::backward_tables_bytes(a.q, a.options, s.deterministic());
     auto const other_bytes = [&](attention_problem const& form) {
       return scratch_piece(rows) + scratch_piece(query_sums_bytes(form)) + scratch_piece(queries) +
              2 * scratch_piece(keys) + scratch_piece(per_head_bytes(form, form.dk)) +
@@ -177,17 +209,17 @@ class attention_plans final : public fused_attention {
       void* const workspace = space.next();
       void* const row_dots = space.next();
       void* const dq_sum = space.next();
-      auto const dq = space.complete(to.dq), dk = space.complete(to.dk), dv = space.complete(to.dv);
+      auto const dq = space.complete(a.dq), dk = space.complete(a.dk), dv = space.complete(a.dv);
       result = {dq, dk, dv};
       void* const dk_per_head = space.next();
       void* const dv_per_head = space.next();
       namespace uid = attention_uid;
-      std::vector<binding> tensors = {{uid::q, address(q.data)},
-                                      {uid::k, address(k.data)},
-                                      {uid::v, address(v.data)},
-                                      {uid::out, address(out.data)},
-                                      {uid::dout, address(dout.data)},
-                                      {uid::lse, address(lse)},
+      std::vector<binding> tensors = {{uid::q, address(a.q.data)},
+                                      {uid::k, address(a.k.data)},
+                                      {uid::v, address(a.v.data)},
+                                      {uid::out, address(a.out.data)},
+                                      {uid::dout, address(a.dout.data)},
+                                      {uid::lse, address(a.lse.data())},
                                       {uid::row_dots, row_dots},
                                       {uid::dq, dq.data},
                                       {uid::dk, dk.data},
@@ -198,9 +230,9 @@ class attention_plans final : public fused_attention {
         tensors.push_back({uid::dk_per_head, dk_per_head});
         tensors.push_back({uid::dv_per_head, dv_per_head});
       }
-      return run(s, chosen, form, options, workspace, space.next(), std::move(tensors));
+      return run(s, chosen, form, a.options, workspace, space.next(), std::move(tensors));
     };
-    bool const runs = with_form(s, problem, documents_of(problem, options), other_bytes, enqueue);
+    bool const runs = with_form(s, problem, documents_of(problem, a.options), other_bytes, enqueue);
     return runs ? std::optional(result) : std::nullopt;
   }
 

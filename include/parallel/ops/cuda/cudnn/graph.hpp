@@ -34,7 +34,6 @@ inline constexpr arithmetic logic = {CUDNN_DATA_BOOLEAN, CUDNN_DATA_BOOLEAN};
 
 class graph {
  public:
-  /// A tensor of a graph.
   class tensor {
     friend graph;
     std::size_t position = 0;

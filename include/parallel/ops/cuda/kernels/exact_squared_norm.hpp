@@ -5,7 +5,6 @@
 // Cost: one pass over memory, about 30 instructions per element.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 

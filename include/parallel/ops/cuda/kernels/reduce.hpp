@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/cuda/row_groups.hpp>

@@ -44,8 +44,7 @@ class cublaslt {
  public:
   explicit cublaslt(stream& s) : stream_(s), library_(create(s)), table_(made_for(s)) {}
 
-  cublaslt(cublaslt const&) = delete;
-  cublaslt& operator=(cublaslt const&) = delete;
+  cublaslt(cublaslt&&) = delete;
 
   /// Enqueues the product of a shape whose m, n and k are not zero. `addend` is the matrix that is
   /// added, if the shape accumulates. `bias`, aligned to 16 bytes, is the bias that is added or the

@@ -6,11 +6,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include <parallel/core/call_site.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/ops/cuda/matmul/matmul_shape.hpp>
 #include <parallel/ops/cuda/matmul/matmul_tuning.hpp>
@@ -50,8 +48,7 @@ class cublaslt_plan {
     set_bias(&dummy_bias);
   }
 
-  cublaslt_plan(cublaslt_plan const&) = delete;
-  cublaslt_plan& operator=(cublaslt_plan const&) = delete;
+  cublaslt_plan(cublaslt_plan&&) = delete;
 
   /// At most `max_count` (16) algorithms, the library's guess of the fastest first; none when the
   /// library has none for this shape. Algorithms that split k are included only if they add the

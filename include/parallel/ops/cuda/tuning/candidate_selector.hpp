@@ -28,9 +28,7 @@ class candidate_selector {
     return has_selected_;
   }
 
-  /// Whether a candidate has worked.
   [[nodiscard]] bool has_selected() const { return has_selected_; }
-  /// The candidate that has worked.
   [[nodiscard]] auto const& selected() const { return *selected_; }
 
   /// Chooses among the candidate that has worked (index 0) and the next ones, `max_count` in all.

@@ -11,20 +11,18 @@
 
 namespace parallel::host::detail {
 
-/// E: the operand type of the products, float or (T is bf16) bf16_pair; O: the type of the
-/// gradients.
-template <class T, class E = float, class O = T>
-struct attention_backward {
+/// E: the operand type of the products, float or (T is bf16) bf16_pair.
+template <class T, class E = float, bool Extends = false>
+struct attention_backward : ops::basic_attention_backward_arguments<T, Extends> {
+  using arguments = ops::basic_attention_backward_arguments<T, Extends>;
+  using arguments::dq, arguments::dk, arguments::dv, arguments::dout, arguments::q, arguments::k,
+      arguments::v, arguments::out, arguments::lse, arguments::options;
+
   // positions along the depth of a product that one E holds: 1, or 2 for a pair
   static constexpr index depths_per_element = depth_of<E>;
   static constexpr index blocks_together = 4;  // blocks of queries per block of keys
   static constexpr index together = blocks_together * attention_queries;
 
-  ops::heads_view<O> dq, dk, dv;
-  ops::heads_view<T const> dout, q, k, v, out;
-  tensor_view<float const, 3> lse;
-  ops::attention_options options;
-  bool accumulate = false;  // add to dq, dk and dv
   multiplier method = fastest_multiplier<E>();
 
   struct space {
@@ -79,8 +77,8 @@ struct attention_backward {
       for (index i = 0; i < q.sequence; i += together)
         queries<L>(b, h, i, std::min(together, q.sequence - i), buffers);
     for (index j = 0; j < keys; ++j) {
-      write_row<L>(dk.row(b, j, kv), buffers.dk.data() + j * width(), q.head_dim, accumulate);
-      write_row<L>(dv.row(b, j, kv), buffers.dv.data() + j * width(), q.head_dim, accumulate);
+      write_row<L>(dk.row(b, j, kv), buffers.dk.data() + j * width(), q.head_dim, Extends);
+      write_row<L>(dv.row(b, j, kv), buffers.dv.data() + j * width(), q.head_dim, Extends);
     }
   }
 
@@ -112,7 +110,7 @@ struct attention_backward {
                    padded(q.head_dim, 16), block.columns);
       for (index r = 0; r < block.queries; ++r)
         write_row<L>(dq.row(b, first + row + r, h), buffers.dq.data() + r * width(), q.head_dim,
-                     accumulate);
+                     Extends);
     }
   }
 

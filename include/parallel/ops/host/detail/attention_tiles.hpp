@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/attention.hpp>

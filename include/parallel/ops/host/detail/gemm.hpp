@@ -8,8 +8,6 @@
 // bf16). (Goto, van de Geijn, "Anatomy of high-performance matrix multiplication", 2008.)
 #pragma once
 
-#include <cstddef>
-
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/host/detail/operand.hpp>
 #include <parallel/ops/host/detail/scratch.hpp>

@@ -6,8 +6,6 @@
 // by one thread, so results do not depend on the number of threads. Scratch: m k floats.
 #pragma once
 
-#include <type_traits>
-
 #include <parallel/core/dtype.hpp>
 #include <parallel/ops/host/detail/operand.hpp>
 #include <parallel/ops/host/detail/scratch.hpp>

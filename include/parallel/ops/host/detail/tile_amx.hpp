@@ -39,8 +39,7 @@ class tile_shapes {
     }
     asm volatile("ldtilecfg %0" : : "m"(wanted));
   }
-  tile_shapes(tile_shapes const&) = delete;
-  tile_shapes& operator=(tile_shapes const&) = delete;
+  tile_shapes(tile_shapes&&) = delete;
   ~tile_shapes() {
     if (active_) asm volatile("ldtilecfg %0" : : "m"(before_));
   }

@@ -7,6 +7,7 @@
 #include <parallel/device/host/stream.hpp>
 #include <parallel/ops/host/blocks.hpp>
 #include <parallel/ops/norm/norm.hpp>
+#include <parallel/ops/norm/norm_gradients.hpp>
 
 namespace parallel::host {
 
@@ -156,6 +157,12 @@ void run_operation(stream& s, ops::norm_backward_weight_arguments<T, Centred> co
       ops::compute(a);
     }
   });
+}
+
+/// The reference loops: layers on the host compute the two gradients separately.
+template <class T>
+void run_operation(stream& s, ops::norm_gradients_arguments<T> const& a) {
+  s.enqueue({a.name}, [=] { ops::compute(a); });
 }
 
 }  // namespace parallel::host

@@ -44,7 +44,17 @@ struct call {
     return cuda::attention_forward_path<T>(backend, out, lse, q, k, v, options);
   }
   [[nodiscard]] cuda::attention_path backward(cuda::attention_backend backend = h200) const {
-    return cuda::attention_backward_path<T>(backend, dq, dk, dv, dout, q, k, v, out, lse, options);
+    return cuda::attention_backward_path(backend,
+                                         ops::attention_backward_arguments<T>{.dq = dq,
+                                                                              .dk = dk,
+                                                                              .dv = dv,
+                                                                              .dout = dout,
+                                                                              .q = q,
+                                                                              .k = k,
+                                                                              .v = v,
+                                                                              .out = out,
+                                                                              .lse = statistics(),
+                                                                              .options = options});
   }
   /// The reason for the plain kernels in both passes, empty when both are fused.
   [[nodiscard]] std::string reason(cuda::attention_backend backend = h200) const {
@@ -58,11 +68,25 @@ struct call {
   /// The reason for extend_attention and its gradient.
   [[nodiscard]] std::string reason_of_part(bool deterministic = false) const {
     auto const forward = cuda::extend_attention_path<T>(h200, q, k, v, options);
-    auto const backward = cuda::extend_attention_backward_path<T>(h200, deterministic, dout, q, k,
-                                                                  v, out, lse, options);
+    auto const backward = cuda::extend_attention_backward_path(
+        h200, deterministic,
+        ops::extend_attention_backward_arguments<T>{.dq = {},
+                                                    .dk = {},
+                                                    .dv = {},
+                                                    .dout = dout,
+                                                    .q = q,
+                                                    .k = k,
+                                                    .v = v,
+                                                    .out = out,
+                                                    .lse = statistics(),
+                                                    .options = options});
     CHECK(forward.fused == forward.reason.empty());
     if (!deterministic) CHECK(backward.reason == forward.reason);
     return std::string(backward.reason);
+  }
+
+  [[nodiscard]] parallel::tensor_view<accumulate_t<T> const, 3> statistics() const {
+    return {lse, {q.batch, q.heads, q.sequence}};
   }
 
   ops::heads_view<T> q, k, v, out, dq, dk, dv, dout;

@@ -57,22 +57,10 @@ void run_operation(block_stream& s, ops::extend_attention_arguments<T> const& a)
                                   a.options, true);
 }
 
-template <class T, class Arguments>
-void backward(block_stream& s, Arguments const& a, bool adds) {
+template <class T, bool Extends>
+void run_operation(block_stream& s, ops::basic_attention_backward_arguments<T, Extends> const& a) {
   std::vector<std::byte> scratch(cuda::detail::attention_row_bytes<T>(a.q), std::byte{0xff});
-  cuda::detail::attention_backward_pass<T>(s.launcher(), a.name, scratch.data(), a.dq, a.dk, a.dv,
-                                           a.dout, a.q, a.k, a.v, a.out, a.lse.data(), a.options,
-                                           adds);
-}
-
-template <class T>
-void run_operation(block_stream& s, ops::attention_backward_arguments<T> const& a) {
-  backward<T>(s, a, false);
-}
-
-template <class T>
-void run_operation(block_stream& s, ops::extend_attention_backward_arguments<T> const& a) {
-  backward<T>(s, a, true);
+  cuda::detail::attention_backward_pass(s.launcher(), scratch.data(), a);
 }
 
 }  // namespace parallel::testing
@@ -242,9 +230,15 @@ TEST_CASE(
   };
   float* const none = x.data();
   tensor_view<float, 3> const lse(none, {1, 1, 0});
-  ops::attention_backward(s, view(none, 0, 8), view(dk.data(), 4, 8), view(dv.data(), 4, 8),
-                          view(none, 0, 8), view(none, 0, 8), view(none, 4, 8), view(none, 4, 8),
-                          view(none, 0, 8), lse);
+  ops::attention_backward(s, ops::attention_backward_arguments<float>{.dq = view(none, 0, 8),
+                                                                      .dk = view(dk.data(), 4, 8),
+                                                                      .dv = view(dv.data(), 4, 8),
+                                                                      .dout = view(none, 0, 8),
+                                                                      .q = view(none, 0, 8),
+                                                                      .k = view(none, 4, 8),
+                                                                      .v = view(none, 4, 8),
+                                                                      .out = view(none, 0, 8),
+                                                                      .lse = lse});
   CHECK(dk == std::vector<float>(32, 0.0F));
   CHECK(dv == std::vector<float>(32, 0.0F));
   auto const wide = view(none, 4, 257);

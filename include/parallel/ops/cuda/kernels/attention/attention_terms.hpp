@@ -31,7 +31,6 @@ struct attention_terms {
   philox random;
   std::uint64_t first_sequence, first_head, heads;  // of dropout
 
-  /// The position of query i.
   [[nodiscard]] PARALLELLM_DEVICE position query_position(position i) const {
     return first_query - first_key + i;
   }

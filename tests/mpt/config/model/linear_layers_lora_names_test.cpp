@@ -1,0 +1,62 @@
+// Names of adapted layers: PEFT's for each family, and ours.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/model/family.hpp>
+#include <mpt/config/model/linear_layers.hpp>
+
+namespace lora_names_test {
+
+using names = std::vector<std::string>;
+
+mpt::model_config model_of(std::string const& family, mpt::ffn_kind ffn, bool is_fused) {
+  mpt::model_config model;
+  model.family = family;
+  model.d_model = 16;
+  model.n_heads = 4;
+  model.n_layers = 2;
+  model.ffn_type = ffn;
+  model.attn.fused_qkv = is_fused;
+  return model;
+}
+
+TEST_CASE("adapters of a Llama: q_proj names our Wq in all blocks, a whole name one layer") {
+  auto const model = model_of("llama", mpt::ffn_kind::mptglu, false);
+  CHECK(mpt::targets_from_peft(model, "q_proj") == names{"attn.Wq"});
+  CHECK(mpt::targets_from_peft(model, "self_attn.o_proj") == names{"attn.out_proj"});
+  CHECK(mpt::targets_from_peft(model, "model.layers.1.mlp.gate_proj") ==
+        names{"transformer.blocks.1.ffn.gate_proj"});
+  CHECK(mpt::targets_from_peft(model, "Wq").empty());
+  CHECK(mpt::target_to_peft(model, "attn.Wq") == "q_proj");
+  CHECK(mpt::target_to_peft(model, "transformer.blocks.1.ffn.gate_proj") ==
+        "model.layers.1.mlp.gate_proj");
+  CHECK(mpt::peft_layer_name(model, "transformer.blocks.0.attn.Wk") ==
+        "model.layers.0.self_attn.k_proj");
+}
+
+TEST_CASE("adapters of a GPT-2: c_proj names two layers of each block, and each has a name") {
+  auto const model = model_of("gpt2", mpt::ffn_kind::mptmlp, true);
+  CHECK(mpt::targets_from_peft(model, "c_proj") == names{"attn.out_proj", "ffn.down_proj"});
+  CHECK(mpt::target_to_peft(model, "attn.out_proj") == "attn.c_proj");
+  CHECK(mpt::target_to_peft(model, "ffn.down_proj") == "mlp.c_proj");
+  CHECK(mpt::target_to_peft(model, "attn.Wqkv") == "c_attn");
+}
+
+TEST_CASE("adapters of an MPT: PEFT and the model name a layer alike") {
+  auto const model = model_of("mpt", mpt::ffn_kind::mptmlp, true);
+  CHECK(mpt::targets_from_peft(model, "Wqkv") == names{"attn.Wqkv"});
+  CHECK(mpt::target_to_peft(model, "Wqkv") == "Wqkv");
+}
+
+TEST_CASE("adapters: projections that a family stores apart become layers of their own") {
+  auto model = model_of("qwen2", mpt::ffn_kind::mptglu, true);
+  mpt::separate_projections(model);
+  CHECK_FALSE(model.attn.fused_qkv);
+  auto fused = model_of("gpt_neox", mpt::ffn_kind::mptmlp, true);
+  mpt::separate_projections(fused);
+  CHECK(fused.attn.fused_qkv);
+}
+
+}  // namespace lora_names_test
