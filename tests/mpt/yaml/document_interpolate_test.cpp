@@ -1,7 +1,5 @@
 // Tests of ${...}: the resulting value and its type, and the errors.
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,6 @@
 #include <fstream>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -1,7 +1,5 @@
 // Tests of the YAML parser: locations, aliases, limits, and the messages for refused text.
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <doctest/doctest.h>
 

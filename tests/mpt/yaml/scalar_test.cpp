@@ -1,5 +1,4 @@
 // Tests of YAML 1.1 scalars: what is a number, an integer, a boolean, and what is not.
-#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -1,6 +1,5 @@
 // Tests of peft_config as YAML and as PEFT's file, and of the settings that are refused.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

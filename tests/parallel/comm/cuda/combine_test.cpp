@@ -1,6 +1,7 @@
 // The kernel that combines the values of ranks, run on the host: it has the bits of other backends.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>

@@ -1,6 +1,7 @@
 // step_totals and gradient_scale: their formulas, on every device.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>

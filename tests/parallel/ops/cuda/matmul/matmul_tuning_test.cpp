@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <vector>
 
 #include <parallel/ops/cuda/matmul/matmul_tuning.hpp>
 #include <support/text_cases.hpp>
