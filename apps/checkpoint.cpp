@@ -88,7 +88,7 @@ std::string linked(fs::path const& root, char const* link) {
   return fs::read_symlink(root / link, none).native();
 }
 
-/// What a user asks about one of several checkpoints.
+/// A user's question about one of several checkpoints.
 json describe(checkpoint::checkpoint_entry const& entry) {
   auto const name = entry.folder.filename().native();
   json out{{"name", name}, {"folder", entry.folder.native()}, {"age_seconds", age(entry.folder)}};
@@ -275,7 +275,7 @@ int main(int argc, char** argv) {
   for (auto* const shown : {lists, verifies, diffs, reshards})
     shown->add_flag("--json", as_json, "print JSON instead");
   reshards->add_option("to", other, "folder of checkpoints to write it into")->required();
-  reshards->add_option("--ranks", count, "whose files it shall have")
+  reshards->add_option("--ranks", count, "the number of ranks that its files are divided for")
       ->required()
       ->check(apps::whole_number(1, 100'000));
   return apps::run(

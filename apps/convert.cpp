@@ -28,11 +28,11 @@ struct arguments {
   apps::results_file json;
 };
 
-/// What a conversion has written, and what the user should know of it.
+/// The files that a conversion has written, and notes about them for the user.
 struct conversion {
   std::filesystem::path to;
   std::string form;         // "checkpoint", "Hugging Face folder", "adapter", "GGUF file"
-  std::string description;  // in parentheses behind the names
+  std::string description;  // in parentheses after the names
   std::vector<std::string> notes = {};
 };
 
@@ -62,8 +62,7 @@ void report(arguments const& args, mpt::model_source const& source, conversion c
                  fmt::format("(an adapter of rank {}{})", lora.rank,
                              lora.rank_pattern.empty() ? "" : ", and others for some layers")};
   if (options.base.empty() && source.base().empty())
-    out.notes.emplace_back(
-        "which model it stands beside is not known; name its folder with --base");
+    out.notes.emplace_back("the model that it adapts is not known; name its folder with --base");
   return out;
 }
 
@@ -73,9 +72,10 @@ void report(arguments const& args, mpt::model_source const& source, conversion c
                                          std::string const& description) {
   parallel::require(!args.shards_named, args.from.string(),
                     ": becomes one GGUF file; leave --max_shard_bytes out");
-  parallel::require(args.merge || !source.config().lora, args.from.string(),
-                    ": has adapters beside its weights, and a GGUF file of the model has none; add "
-                    "--merge");
+  parallel::require(
+      args.merge || !source.config().lora, args.from.string(),
+      ": has adapters in addition to its weights, and a GGUF file of the model has none; add "
+      "--merge");
   return {args.to, "GGUF file", description, export_gguf(source, args.to, options)};
 }
 
@@ -120,7 +120,7 @@ void convert(arguments const& args) {
   parallel::require(!args.merge || source.config().lora, args.from.string(),
                     ": has no adapters to merge; leave --merge out");
   parallel::require(args.options.base.empty() || source.config().lora, args.from.string(),
-                    ": has no adapters that stand beside a model; leave --base out");
+                    ": has no adapters; leave --base out");
   auto const dtype = options.dtype.empty() ? source.dtype() : options.dtype;
   auto const description = fmt::format("({} parameters, {})", parameters, dtype);
   if (args.gguf)
@@ -162,7 +162,8 @@ int main(int argc, char** argv) {
                  "tokenizer folder to go with it; default: what the source names");
   app.add_option("--dtype", args.options.dtype, "float32, bfloat16 or float16; default: as trained")
       ->transform(apps::number_type({"float32", "bfloat16", "float16"}));
-  app.add_option("--max_shard_bytes", args.options.max_shard_bytes, "of one .safetensors file")
+  app.add_option("--max_shard_bytes", args.options.max_shard_bytes,
+                 "the most bytes of one .safetensors file")
       ->capture_default_str()
       ->check(apps::whole_number(1));
   app.add_flag("--gguf", args.gguf,
@@ -171,7 +172,7 @@ int main(int argc, char** argv) {
                "of a LoRA run, or PEFT's adapter: the whole model with adapters merged into it; "
                "else a run's adapters alone, in PEFT's form");
   app.add_option("--base", args.options.base,
-                 "of an adapter: the folder of the model beside which it stands; default: as the "
+                 "of an adapter: the folder of the model that it adapts; default: as the "
                  "run says");
   app.add_flag("--replace", args.replace, "replace what is there");
   args.json.add_to(app, "what was written");

@@ -395,7 +395,7 @@ int main(int argc, char** argv) {
   app.add_option("--tokenizer", args.tokenizer, "for text and tasks; default: the model's own");
   app.add_option("--seq_len", args.sequence_length, "tokens of a sequence; default: the model's")
       ->check(apps::whole_number(1));
-  app.add_option("--batch_size", args.batch_size, "sequences at once")
+  app.add_option("--batch_size", args.batch_size, "sequences in one pass")
       ->capture_default_str()
       ->check(apps::whole_number(1));
   auto* const eos = app.add_option("--eos_token_id", args.eos_token_id,
@@ -420,7 +420,7 @@ int main(int argc, char** argv) {
       ->check(apps::whole_number(1, 4096));
   args.json.add_to(app, "the numbers");
   app.add_option("--markdown", args.markdown, "also write the tables of tasks to this file");
-  app.add_option("--rows", args.rows, "also write what came of each row of tasks, as JSON lines");
+  app.add_option("--rows", args.rows, "also write the result of each row of tasks, as JSON lines");
   apps::settle_threads(argv);
   auto const body = [&] {
     for (char const* const name :

@@ -14,7 +14,7 @@
 
 namespace {
 
-/// What the recorders tell together, as JSON.
+/// The findings from all recorders, as JSON.
 nlohmann::ordered_json to_json(std::vector<parallel::flight_log> const& logs) {
   auto const found = parallel::findings(logs);
   auto ranks = nlohmann::ordered_json::array();
@@ -42,13 +42,13 @@ int main(int argc, char** argv) {
   std::filesystem::path folder;
   std::size_t calls = 3;
   CLI::App app{
-      "Tell who was in which call when a run stood still or died, who was late, and where ranks "
+      "Tell who was in which call when a run was stalled or died, who was late, and where ranks "
       "first did not do the same"};
   apps::add_examples(app, {"flight ckpt --calls 10"});
   app.add_option("folder", folder, "the run's save_folder, with flight-rank<N>.ring of every rank")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app.add_option("--calls", calls, "of each rank that are listed, the last ones")
+  app.add_option("--calls", calls, "how many of each rank's last calls are listed")
       ->capture_default_str()
       ->check(apps::whole_number(0, 1'000'000));
   apps::results_file json;

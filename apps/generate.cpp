@@ -142,7 +142,7 @@ void print_times(std::vector<continuation> const& continuations, std::size_t bat
       1000 * sum.generate, 1000 * sum.decode, 1000 * sum.total(), per_token, 1000 / per_token);
 }
 
-/// Prints a text, on a terminal without what it would obey; throws if it cannot be written to
+/// Prints a text, on a terminal without control sequences; throws if it cannot be written to
 /// standard output.
 void print(std::string const& text) {
   fmt::print("{}", ::isatty(STDOUT_FILENO) == 1 ? mpt::console::plain_text(text) : text);

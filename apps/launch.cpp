@@ -86,7 +86,7 @@ std::string find_program(std::string const& name) {
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
     begin = end + 1;
   }
-  parallel::fail("no program ", name, " is beside launch or in PATH");
+  parallel::fail("no program ", name, " is next to launch or in PATH");
 }
 
 apps::node_report report_of(arguments const& options) {
@@ -406,10 +406,10 @@ int main(int argc, char** argv) {
   app.add_option("-n,--ranks", options.ranks, "ranks on this machine")
       ->required()
       ->check(apps::whole_number(1, 4096));
-  app.add_option("--nodes", options.nodes, "machines, each with as many ranks")
+  app.add_option("--nodes", options.nodes, "number of machines, each with this many ranks")
       ->check(apps::whole_number(1, 65536))
       ->capture_default_str();
-  app.add_option("--node", options.node, "which of them this is, from 0")
+  app.add_option("--node", options.node, "the number of this machine, from 0")
       ->check(apps::whole_number(0, 65535))
       ->capture_default_str();
   app.add_option("--rendezvous", options.rendezvous,
@@ -417,22 +417,25 @@ int main(int argc, char** argv) {
   app.add_option("--key", options.key,
                  "the run's key, a file of mode 0600; else one is made in that folder");
   app.add_option("--interface", options.interface, "the network interface to talk over");
-  app.add_option("--logs", options.logs, "the folder for what ranks print")->capture_default_str();
+  app.add_option("--logs", options.logs, "the folder for the output of the ranks")
+      ->capture_default_str();
   app.add_option("--restarts", options.restarts, "how often to start again after a failure")
       ->check(apps::whole_number(0, 1000000))
       ->capture_default_str();
   app.add_option("--spares", options.spares,
                  "further machines, numbered after those, that take the places of others")
       ->check(apps::whole_number(0, 65535));
-  app.add_option("--least", options.min_nodes,
-                 "machines with which it goes on where others are gone; else all must be there")
+  app.add_option(
+         "--least", options.min_nodes,
+         "the least number of machines with which it goes on when others are gone; default: all")
       ->check(apps::whole_number(1, 65536));
-  app.add_option("--multiple", options.node_multiple,
-                 "and a multiple of so many: those that tensor, context and pipeline ranks need")
+  app.add_option(
+         "--multiple", options.node_multiple,
+         "the number of machines is a multiple of this, as tensor, context and pipeline ranks need")
       ->check(apps::whole_number(1, 65536))
       ->capture_default_str();
   app.add_option("--gone", options.absence_limit,
-                 "seconds after a failure in which a machine comes back, or is gone")
+                 "seconds after a failure until a missing machine counts as gone")
       ->check(apps::whole_number(1, 1000000))
       ->capture_default_str();
   app.add_option("--wait", options.wait_limit, "seconds to wait for the other machines")

@@ -274,8 +274,8 @@ void prepare(arguments const& args) {
 /// Refuses options that have no meaning for rows, since one process writes each row unchanged.
 void require_options_of_rows(CLI::App const& app) {
   for (auto const& [option, instead] :
-       {std::pair{"--part", "put the rows to be held out into files of their own"},
-        std::pair{"--hold_out", "put the rows to be held out into files of their own"},
+       {std::pair{"--part", "put the rows to be held out into separate files"},
+        std::pair{"--hold_out", "put the rows to be held out into separate files"},
         std::pair{"--process", "one process writes all rows; it is quick"},
         std::pair{"--num_workers", "one process writes all rows; it is quick"},
         std::pair{"--concat_tokens", "the length of rows is --max_seq_len"},
@@ -393,7 +393,7 @@ int main(int argc, char** argv) {
   app.add_option("--part", args.part, "all documents, those held out, or the rest")
       ->capture_default_str()
       ->check(CLI::IsMember({"all", "held_out", "rest"}));
-  app.add_option("--hold_out", args.hold_out, "every so many documents one is held out")
+  app.add_option("--hold_out", args.hold_out, "one of this many documents is held out")
       ->capture_default_str()
       ->check(apps::whole_number(2, 1000000));
   app.add_option("--num_workers", args.workers, "threads that tokenise; the output is the same")
@@ -405,9 +405,10 @@ int main(int argc, char** argv) {
   auto* const finetuning = app.add_flag("--finetuning", args.finetuning,
                                         "write rows of prompts and responses, or chats, from "
                                         ".jsonl, .json, .csv (.gz and .zst too) or .parquet files");
-  auto* const preprocessor = app.add_option("--preprocessor", args.preprocessor,
-                                            "the public set the rows are of, e.g. tatsu-lab/alpaca")
-                                 ->needs(finetuning);
+  auto* const preprocessor =
+      app.add_option("--preprocessor", args.preprocessor,
+                     "the public set that the rows come from, e.g. tatsu-lab/alpaca")
+          ->needs(finetuning);
   auto* const prompt =
       app.add_option("--prompt_column", args.prompt_column, "the column that is the prompt")
           ->needs(finetuning)
@@ -417,7 +418,7 @@ int main(int argc, char** argv) {
           ->needs(prompt);
   prompt->needs(response);
   app.add_option("--max_seq_len", args.max_seq_len,
-                 "rows whose prompt alone has so many tokens are left out")
+                 "rows whose prompt alone has this many tokens are left out")
       ->capture_default_str()
       ->check(apps::whole_number(1, std::numeric_limits<std::uint32_t>::max()))
       ->needs(finetuning);

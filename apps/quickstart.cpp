@@ -142,7 +142,7 @@ class quickstart {
     auto const summary = read(out / "checkpoints" / "summary.json");
     auto const evaluation = read(out / "evaluation.json");
     auto const train = read(out / "data" / "train" / "prepare.json");
-    console::table table("ParallelLM: what happened, and where it lies");
+    console::table table("ParallelLM: what was done, and where it is");
     table.row("text", fmt::format("{} files, {} of training text", args_.files.size(),
                                   console::bytes(train.at("bytes").get<double>())));
     table.row("tokens", fmt::format("{} prepared, {} trained on",
@@ -187,9 +187,9 @@ int main(int argc, char** argv) {
   CLI::App app{"Raw text to a trained, evaluated, exported MPT that speaks"};
   apps::add_examples(app,
                      {"quickstart --config apps/configs/small.yaml --out runs/first book.txt"});
-  app.add_option("--out", args.out, "folder of everything that is made")->capture_default_str();
+  app.add_option("--out", args.out, "folder for all results")->capture_default_str();
   app.add_option("--config", args.config, "training YAML")->required()->check(CLI::ExistingFile);
-  app.add_option("--prompt", args.prompt, "what the model continues")->capture_default_str();
+  app.add_option("--prompt", args.prompt, "text that the model continues")->capture_default_str();
   app.add_option("--set", args.overrides, "key=value of the training YAML; may be repeated")
       ->allow_extra_args(false);
   auto* const only_train = app.add_flag("--only_train", args.only_train, "end when it is trained");

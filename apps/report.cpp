@@ -87,7 +87,7 @@ std::string state_of_files(std::vector<mpt::report::run_record> const& runs) {
   return out;
 }
 
-/// Shows the page to browsers of this machine, made anew when the runs have written more.
+/// Shows the page to browsers of this machine, made again when the runs have written more.
 void serve_page(std::vector<fs::path> const& folders, std::uint16_t port,
                 std::string const& title) {
   constexpr int refresh_seconds = 15;

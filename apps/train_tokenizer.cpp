@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
   app.add_option("--vocab_size", args.vocab_size, "tokens")
       ->capture_default_str()
       ->check(apps::whole_number(257, 1U << 21U));
-  app.add_option("--max_bytes", args.max_bytes, "of text to learn from")
+  app.add_option("--max_bytes", args.max_bytes, "bytes of text to learn from")
       ->capture_default_str()
       ->check(apps::whole_number(1));
   args.json.add_to(app, "the figures");

@@ -1,4 +1,4 @@
-// The kernels in which a training step in bf16 spends its time, each under a name of its own, for
+// The kernels in which a training step in bf16 spends its time, each under its own name, for
 // bench/gpu_kernels, which reads their machine code. The numbers of threads are those of the
 // launches; where they depend on the width of rows, it is 768.
 #include <cstdint>

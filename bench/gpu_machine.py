@@ -65,7 +65,7 @@ def carried_commit():
 
 @functools.cache
 def commit():
-    """The commit of this tree, "+changes" where files differ from it. A tree that was carried may lie in a
+    """The commit of this tree, "+changes" where files differ from it. A tree that was carried may be in a
     repository of another commit."""
     if carried_commit():
         return carried_commit()

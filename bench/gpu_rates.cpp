@@ -267,7 +267,7 @@ class rates {
                         {"backward_microseconds", 1e6 * backward},
                         {"backward_tflops", rate(5, backward)}};
     if (document_length_ == 0 || !has_document_sequences_) return report;
-    // the same with each document as a sequence of its own, which the kernel tables must request
+    // the same with each document as its own sequence, which the kernel tables must request
     index const count = sequences * ((length_ + document_length_ - 1) / document_length_);
     options.document_begins = {documents.span(), count};
     auto tables = cuda::tuned_kernels(stream_);
@@ -352,7 +352,7 @@ class rates {
   mpt::model_config config_;
   index tokens_, length_;
   index document_length_;        // in tokens; 0: each sequence is one document
-  bool has_document_sequences_;  // documents are also timed as sequences of their own
+  bool has_document_sequences_;  // documents are also timed as separate sequences
   cuda::device device_;
   cuda::stream stream_;
   stopwatch watch_;

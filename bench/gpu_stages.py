@@ -137,7 +137,7 @@ def shape(job, size, form, length=2048, accumulation=None):
 
 
 def run_tests(job):
-    """Runs the tests of a stage, each group in a process of its own."""
+    """Runs the tests of a stage, each group in its own process."""
     def work(group):
         arguments = [f"--source-file=*{group.source}_test*", f"--test-case={group.cases}"]
         if group.excluded:
@@ -181,7 +181,7 @@ def speed(job):
 
 
 def compare_step(job, name, step):
-    """Rows of a step's speed, each peer's beside ours."""
+    """Rows of a step's speed, each peer's next to ours."""
     ours = []
 
     def add_row(program, report, factor=""):
@@ -214,7 +214,7 @@ def compare_step(job, name, step):
 
 
 def memory(job):
-    """What steps take of the GPU's memory, beside what was planned: the same to the byte."""
+    """The GPU memory that steps take, compared with the plan: the same to the byte."""
     def check(name, step, *ways):
         def work():
             # tuning takes scratch for a while, which no later step has
@@ -267,7 +267,7 @@ def big(job):
 
 
 def training(job):
-    """300 steps of 125M beside PyTorch's, whose seeds say how far losses differ; resumed with the same bits."""
+    """300 steps of 125M compared with PyTorch's, whose seeds say how far losses differ; resumed with the same bits."""
     folder = job.options.build / "training"
     folder.mkdir(parents=True, exist_ok=True)
     text = folder / "text"
@@ -419,15 +419,15 @@ STAGES = {
     "first": (run_tests, "one kernel, and one product"),
     "ops": (run_tests, "every operation against fp64, exchanges"),
     "model": (run_tests, "MPT against the host and PyTorch's golden numbers, checkpoints"),
-    "speed": (speed, "steps beside torch.compile and transformers: tokens/s, MFU"),
-    "memory": (memory, "memory of steps beside the plan"),
+    "speed": (speed, "steps next to torch.compile and transformers: tokens/s, MFU"),
+    "memory": (memory, "memory of steps compared with the plan"),
     "profile": (profile, "where a step's time goes, by operation"),
     "trainer": (trainer, "pretrain for 30 steps of 125M, and its tests"),
     "big": (big, "a vocabulary of 50432 by a width of 4096, sequences of 32768"),
     "sanitizer": (run_tests, "compute-sanitizer's memcheck and racecheck on a step and operations"),
     "ranks": (run_tests, "several ranks on this GPU: MPT along every axis, exact layouts"),
     "gpus": (several_gpus, "several GPUs: exchanges, and pretrain on 2, 4 and 8"),
-    "documents": (run_tests, "documents as sequences of their own, under compute-sanitizer"),
-    "training": (training, "300 steps of 125M beside PyTorch's seeds; resumed with the same bits"),
+    "documents": (run_tests, "documents as separate sequences, under compute-sanitizer"),
+    "training": (training, "300 steps of 125M next to PyTorch's seeds; resumed with the same bits"),
 }
 FIRST_HOUR = tuple(name for name in STAGES if name != "training")

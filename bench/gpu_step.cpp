@@ -6,9 +6,8 @@
 // steps for `--seconds` (one step at least), and prints one JSON line: tokens per second of the
 // median step, MFU by LLM Foundry's convention and the causal one, memory. `--profile 1` adds the
 // time of a step by operation; with `--offload 1` optimizer states are in the host's memory, with
-// `--beside 1` weight gradients run on a stream of their own, with
-// `--graphs 1` a block's pass is one graph. Products are tuned first, unless `--tuned 0` or
-// `--deterministic 1`.
+// `--beside 1` weight gradients run on a separate stream, with `--graphs 1` a block's pass is one
+// graph. Products are tuned first, unless `--tuned 0` or `--deterministic 1`.
 //
 // With `--text FILE` it trains on the bytes of a file instead, for `--steps` steps, and the JSON
 // line has the loss of every step and a checksum of the weights; `--save FOLDER --save-at K` saves

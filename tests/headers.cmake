@@ -52,7 +52,8 @@ function(parallellm_included header out)
   set(${out} "${all}" PARENT_SCOPE)
 endfunction()
 
-# In one unit those stand first that include the fewest others, which may have what they lack.
+# In one unit those that include the fewest others come first, as the others may have what they
+# lack.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include
   ${PROJECT_SOURCE_DIR}/include/*.hpp)
 set(counted "")

@@ -32,9 +32,9 @@ namespace {
 using apps::print_error;
 
 /// Prints the error that ends this process. The processes of a machine mostly fail for the same
-/// reason, and launchers end all of them when the first one fails. So the primary process prints at
-/// once. Every other process waits first, and prints only if it is still alive, because then it
-/// failed for another reason.
+/// reason, and launchers end all of them when the first one fails. So the primary process prints
+/// immediately. Every other process waits first, and prints only if it is still alive, because then
+/// it failed for another reason.
 void print_final_error(std::string const& text, bool is_primary) {
   if (!is_primary) std::this_thread::sleep_for(std::chrono::seconds(10));
   print_error(text.c_str());

@@ -75,9 +75,8 @@ void add_options(std::vector<completed_option>& out, CLI::App const& app) {
 }
 
 /// A shell function CURRENT PROGRAM WORD... for bash and zsh. It prints how the word `CURRENT` of
-/// that command line can continue as a key of its YAML: "max_duration=", or "model." where there
-/// are several keys behind a dot. The words have no quotes; a home folder at their beginning is
-/// put in here.
+/// that command line can continue as a key of its YAML: "max_duration=", or "model." where several
+/// keys follow a dot. The words have no quotes; a home folder at their beginning is put in here.
 [[nodiscard]] std::string keys_function(std::string const& name) {
   return fmt::format(
       R"sh({name}() {{
@@ -103,7 +102,7 @@ void add_options(std::vector<completed_option>& out, CLI::App const& app) {
 }
 
 /// The part of bash's function that completes keys. bash divides words at "=" and ":", so they are
-/// joined again; behind "=" there are files.
+/// joined again; after "=" there are files.
 [[nodiscard]] std::string bash_keys(std::string const& function) {
   return fmt::format(
       R"sh(
@@ -121,7 +120,7 @@ void add_options(std::vector<completed_option>& out, CLI::App const& app) {
       fmt::arg("function", function));
 }
 
-/// The part of zsh's function that completes keys, and files behind "=".
+/// The part of zsh's function that completes keys, and files after "=".
 [[nodiscard]] std::string zsh_keys(std::string const& function) {
   return fmt::format(
       R"sh(  if [[ $PREFIX == [a-z]*=* ]]; then

@@ -14,8 +14,8 @@ inline constexpr std::string_view completion_shells[] = {"bash", "zsh"};
 
 /// A script that completes the command line of `program`, to be read by that shell:
 ///   source <(pretrain --completion bash)
-/// Options complete to their names and to the values that they can have. Behind a YAML file words
-/// complete to its keys where the program has an option --keys; all else to files.
+/// Options complete to their names and to the values that they can have. After a YAML file, words
+/// complete to its keys if the program has an option --keys; all other words complete to files.
 [[nodiscard]] std::string completion_script(CLI::App const& app, std::string_view program,
                                             std::string_view shell);
 

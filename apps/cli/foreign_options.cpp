@@ -37,7 +37,7 @@ constexpr foreign_option options[] = {
     {"convert", "--hf_output_path", "give the folder second: convert FROM TO"},
     {"convert", "--output_precision", "give --dtype float32, bfloat16 or float16"},
     {"convert", "--local_checkpoint_save_location",
-     "leave it out: the checkpoint is read where it lies"},
+     "leave it out: the checkpoint is read where it is"},
     {"convert", "--hf_repo_for_upload", "leave it out: upload the folder with huggingface-cli"},
     {"convert", "--test_uploaded_model", "leave it out: generate reads the folder"},
     {"generate", "-n", "give the model's folder first, without a name"},

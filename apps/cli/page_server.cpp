@@ -29,7 +29,7 @@ std::string random_token() {
   return parallel::hexadecimal(bytes);
 }
 
-/// What a browser asks, up to the end of its head; "" where it does not come within seconds.
+/// A browser's request, up to the end of its head; "" if it does not come within seconds.
 std::string read_head(int connection) {
   constexpr std::size_t longest = 16'384;
   std::string out;

@@ -1,4 +1,4 @@
-// page_server: shows a page to browsers of this machine, to those alone that name its token.
+// page_server: serves a page to the browsers of this machine that present its token.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ class page_server {
   /// The address that shows the page, with the token that this server has chosen.
   [[nodiscard]] std::string address() const;
 
-  /// Answers requests, one after another, without end. `make_page` returns the page anew, or throws
-  /// a parallel::error, which the browser is told. A browser asks again after `refresh_seconds`.
+  /// Answers requests, one after another, without end. `make_page` returns the current page, or
+  /// throws a parallel::error, which the browser shows. A browser asks again after
+  /// `refresh_seconds`.
   [[noreturn]] void answer(std::function<std::string()> const& make_page, int refresh_seconds);
 
  private:

@@ -18,7 +18,7 @@
 
 namespace apps {
 
-/// The text of a document. Text in it that is no UTF-8 is replaced.
+/// The text of a document. Text in it that is not UTF-8 is replaced.
 [[nodiscard]] inline std::string text_of_document(nlohmann::ordered_json const& document) {
   return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
@@ -44,7 +44,7 @@ inline void check_report_file(std::string_view option, std::filesystem::path con
                       " is what is read; choose another name");
   for (char const* const content : {"config.json", "manifest.json", "tokenizer.json", "index.json"})
     parallel::require(!fs::exists(folder / content, unreadable), option, ": ", file.native(),
-                      " is there, beside ", content,
+                      " is there, with ", content,
                       ": files of a model, tokenizer or data set are not replaced; choose another "
                       "name or folder");
 }

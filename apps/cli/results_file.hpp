@@ -17,7 +17,7 @@ namespace apps {
 /// The option --json of a program.
 class results_file {
  public:
-  /// Adds the option to a program. `content`: what the document holds, as "the counts".
+  /// Adds the option to a program. `content`: the contents of the document, such as "the counts".
   CLI::Option* add_to(CLI::App& app, std::string const& content) {
     return app.add_option(
         "--json", file_,

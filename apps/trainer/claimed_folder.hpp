@@ -4,8 +4,8 @@
 // save_folder that is empty although one was saved (a lost mount, a removed folder), instead of
 // beginning the run anew.
 //
-// The note is a file beside the folder in which the ranks of a start meet. All starts of one launch
-// share it, and the launch removes it.
+// The note is a file next to the folder in which the ranks of a start meet. All starts of one
+// launch share it, and the launch removes it.
 #pragma once
 
 #include <unistd.h>

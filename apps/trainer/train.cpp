@@ -76,8 +76,8 @@ std::size_t memory_per_rank(Device const& device, parallel::any_communicator& co
   return mpt::available_per_rank(device.available_bytes(), sharing, comm);
 }
 
-/// The bytes of host memory that each rank may use beside a GPU's; std::nullopt if the device is
-/// the host. Collective.
+/// The bytes of host memory that each rank may use in addition to a GPU's; std::nullopt if the
+/// device is the host. Collective.
 template <class Device>
 std::optional<std::size_t> host_memory_per_rank(Device const& /*device*/,
                                                 parallel::any_communicator& comm) {
@@ -130,7 +130,7 @@ decltype(auto) with_element(mpt::precision_kind precision, F const& call) {
 /// Returns the plan of a run with additional settings.
 using settings_planner = std::function<mpt::run_plan(mpt::settings const&)>;
 
-/// What becomes of a plan with additional settings.
+/// The plan with additional settings as JSON, or why there is none.
 nlohmann::ordered_json try_settings(mpt::settings const& settings,
                                     settings_planner const& plan_with) {
   nlohmann::ordered_json out{{"settings", settings}, {"fits", false}};
@@ -402,7 +402,7 @@ void print_dry_run(mpt::train_config const& config, mpt::run_parts const& parts,
                                    : supported_config(device, config, apps::is_primary());
         auto const available = planned_memory(supported.execution, device, rank_count);
         auto const plan_of = [&](auto const& planned, int ranks) {
-          // a device whose size is given has memory of its own, and the host's is not known
+          // a device whose size is given has separate memory, and the host's is not known
           auto const host_memory =
               planned.execution.device_memory ? std::optional<std::size_t>(0) : std::nullopt;
           return with_element(planned.execution.precision, [&]<class T>(T) {
@@ -436,8 +436,8 @@ void print_keys(std::filesystem::path const& file, std::vector<std::string> cons
   }
 }
 
-/// What opens the trackers of a run. On the primary process it has been checked that they can
-/// begin.
+/// The function that opens the trackers of a run. On the primary process it has been checked that
+/// they can begin.
 mpt::tracker_opener trackers_of(mpt::run_config const& run,
                                 mpt::checkpoint_config const& checkpoint,
                                 mpt::loggers_config loggers, bool is_primary) {

@@ -1,6 +1,6 @@
 // A GPU whose compute stream measures its time by operation: every operation runs between two
-// timing events. Products of different shapes count as different operations, each with a rate of
-// its own.
+// timing events. Products of different shapes count as different operations, each with its
+// own rate.
 #pragma once
 
 #include <cuda_runtime_api.h>

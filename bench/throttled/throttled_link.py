@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Training over a throttled link beside PyTorch's DDP and FSDP2; prints a Markdown table.
+"""Training over a throttled link, compared with PyTorch's DDP and FSDP2; prints a Markdown table.
 
   bench/throttled/throttled_link.py --pretrain build/apps/pretrain --python PYTHON_WITH_TORCH --out NAME.md
 
-Every rank is a process in a network namespace of its own (throttled_network.py; needs root, ip, tc,
+Every rank is a process in its own network namespace (throttled_network.py; needs root, ip, tc,
 Open MPI), so that all it exchanges passes its link: ours over MPI's TCP, PyTorch's over gloo.
 Model, batch, precision, clipping and AdamW are the same, and each rank has cores / ranks threads,
 at least one. Both programs of a row live at the same time and take turns of a few steps, on the

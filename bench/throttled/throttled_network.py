@@ -1,4 +1,4 @@
-"""Network namespaces, one a rank, on a bridge in a namespace of its own; links of a given rate.
+"""Network namespaces, one a rank, on a bridge in its own namespace; links of a given rate.
 
 Needs root, `ip` and `tc`. Nothing is made in the machine's own network, and leaving the `with`
 block ends whatever still runs in the namespaces and removes them.

@@ -195,7 +195,7 @@ outcome train(int ranks, bool recomputes, std::FILE* table = nullptr) {
   return out;
 }
 
-/// The losses of the same training on one rank, by a loop of its own.
+/// The losses of the same training on one rank, by its own loop.
 std::vector<double> train_in_own_loop() {
   std::vector<double> losses;
   parallel::threads::run(1, [&](parallel::threads::communicator& comm) {

@@ -1,4 +1,4 @@
-"""Sphinx's settings; build.py puts this file beside the pages."""
+"""Sphinx's settings; build.py puts this file next to the pages."""
 import os
 
 project = "ParallelLM"

@@ -64,12 +64,12 @@ def write_keys(keys_file, pages, out):
                  if key["name"].removeprefix("models.") not in trained or not key["name"].startswith(("model.", "models.model."))]
     text = ["# Keys of the configurations", "",
             "Every key that the programs' YAML files and `KEY=VALUE` arguments may have, as the readers of configurations report "
-            "it: a test fails when a reader asks for a key that is not here, and when a key does not do what is said here. An unknown "
-            "key is an error that names the nearest known one. `*` stands for a name or number of your choice.", "",
+            "it: a test fails when a reader asks for a key that is not here, and when a key does not do what this page says. "
+            "An unknown key is an error that names the nearest known one. `*` stands for a name or number of your choice.", "",
             '<div id="key-filter"></div>', "",
             "## `pretrain` and `finetune`", "",
-            "What is said of `train_loader` holds for `eval_loader` too, what is said of `model` also for "
-            "`model.config_overrides`.", "", *tables(keys["training"], pages),
+            "The keys of `train_loader` hold for `eval_loader` too, those of `model` also for `model.config_overrides`.", "",
+            *tables(keys["training"], pages),
             "## `evaluate --config`", "",
             "Keys under `icl_tasks`, `eval_gauntlet`, `tokenizer` and an `mpt_causal_lm`'s `model` are those of `pretrain`.", "",
             *tables(evaluated, pages)]
@@ -95,7 +95,7 @@ def write_options(programs, out):
 
 
 PICTURES = (
-    ("Data parallelism with ZeRO-1", "Gradients are reduced behind the last microbatch; each rank updates its share.",
+    ("Data parallelism with ZeRO-1", "Gradients are reduced after the last microbatch; each rank updates its share.",
      ("ranks=2", "zero_stage=1", "global_train_batch_size=4")),
     ("ZeRO-3", "Parameters are gathered before the parts that use them.",
      ("ranks=2", "zero_stage=3", "global_train_batch_size=4")),

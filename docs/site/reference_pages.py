@@ -2,7 +2,7 @@
 
 Doxygen says which names there are, where they stand, who may use them and how they are described; the declarations are
 the source's own text, so constraints and concepts are shown as they are written (Breathe 5.1 shows a concept without what
-it requires). What lies in a folder or namespace called detail, or in one of kernels' bodies, is left out."""
+it requires). What is in a folder or namespace called detail, or in one of kernels' bodies, is left out."""
 import pathlib
 import re
 import textwrap
@@ -77,7 +77,7 @@ class Description:
 
 
 def plain_comment(lines):
-    """A header's first comment as Markdown: paragraphs, and what is indented as it stands."""
+    """A header's first comment as Markdown: paragraphs, and what is indented, unchanged."""
     blocks, current, is_code = [], [], False
     for line in lines + [""]:
         indented = line.startswith("  ") or (is_code and line == "" and current)
@@ -117,7 +117,7 @@ class Source:
         return lines
 
     def declaration(self, line, kind):
-        """The declaration whose name stands in `line` (from 1), without the body of a function or class."""
+        """The declaration whose name is in `line` (from 1), without the body of a function or class."""
         first = line - 1
         while first > 0:
             above = self.lines[first - 1].strip()

@@ -1,7 +1,7 @@
 // The library of training parallelism in one header: ranks as threads, the CPU's device and its
 // operations, layers, optimizers, and the step over every strategy. No third-party header.
 //
-// Not in it, since they need libraries of their own: checkpoints (parallel/checkpoint/stepper.hpp,
+// Not in it, since they need other libraries: checkpoints (parallel/checkpoint/stepper.hpp,
 // component `checkpoint`), MPI (parallel/comm/mpi/, component `mpi`), GPUs (parallel/ops/cuda.hpp,
 // component `cuda`), products by oneDNN or a BLAS (parallel/ops/host/, components `onednn` and
 // `cblas`).

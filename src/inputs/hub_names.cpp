@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using mpt::config_node;
 
-/// What get() finds by a name of the hub. Its error says that there is no such folder either.
+/// The result of get() for a name of the hub. Its error says that there is no such folder either.
 template <class Get>
 [[nodiscard]] auto with_name_in_errors(std::string const& name, Get const& get) {
   try {
@@ -68,8 +68,8 @@ template <class Get>
   return node == nullptr ? std::string() : node->text;
 }
 
-/// Whether a configuration's name is of the hub. The hub has mosaicml's repositories no more, so
-/// their names count only where the cache has a copy; the readers say what else to do.
+/// Whether a configuration's name is of the hub. The hub no longer has mosaicml's repositories, so
+/// their names count only if the cache has a copy; the readers say what else to do.
 [[nodiscard]] bool is_offered(mpt::hub::repository const& named) {
   if (!mpt::hub::means_repository(named.name)) return false;
   return !named.name.starts_with("mosaicml/") ||
@@ -111,7 +111,7 @@ void replace_evaluated_names(config_node& root, config_node& model) {
     tokenizer->text = local_tokenizer(tokenizer->text);
 }
 
-/// Gets the files of one loader's split and names their folder in its place.
+/// Downloads the files of one loader's split and names their folder in its place.
 void fetch_set(mpt::finetuning_config& set) {
   if (!is_offered({mpt::hub::repository_kind::dataset, set.name})) return;
   hub_dataset found = with_name_in_errors(set.name, [&] { return hub_dataset(set.name); });

@@ -26,7 +26,7 @@ namespace apps {
 [[nodiscard]] std::string local_tokenizer(std::string const& name);
 
 /// The YAML file of a training run. Models and tokenizers that it names as on the hub, and that its
-/// table `mirrors` does not map, are got when it is read, each once.
+/// table `mirrors` does not map, are downloaded when it is read, each once.
 class training_file {
  public:
   explicit training_file(std::filesystem::path file) : file_(std::move(file)) {}

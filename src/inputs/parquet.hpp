@@ -12,7 +12,7 @@ namespace apps {
 /// Empty in a build without the library, which then refuses Parquet files.
 [[nodiscard]] mpt::finetune::row_reader parquet_reader();
 
-/// What opens a Parquet file's column "text". Empty in a build without the library.
+/// The function that opens a Parquet file's column "text". Empty in a build without the library.
 [[nodiscard]] std::function<mpt::data::text_source(std::filesystem::path const&)> parquet_texts();
 
 }  // namespace apps

@@ -91,8 +91,7 @@ apps::text_batches open_text_file(apps::text_request const& args, mpt::model_sou
   std::string note;
   if (!end && reader.format() != mpt::data::text_format::plain)
     note = parallel::concat(tokenizer_name, ": has no end-of-text token (",
-                            mpt::why_without_end(tokenizer),
-                            "): nothing stands between the documents");
+                            mpt::why_without_end(tokenizer), "): nothing separates the documents");
   return {std::move(next), tokens, std::move(note)};
 }
 

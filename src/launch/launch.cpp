@@ -32,7 +32,7 @@ std::optional<int> apps::processes_started() {
   return self ? std::optional(self->ranks) : std::nullopt;
 }
 std::string apps::series_of_starts() {
-  // the folder's name is that of the run and, behind the last hyphen, of the start
+  // the folder's name is that of the run and, after the last hyphen, of the start
   char const* const folder = std::getenv(launch_environment::rendezvous);
   auto const self = by_launch::started();
   if (folder == nullptr || !self || !self->launcher.empty()) return {};

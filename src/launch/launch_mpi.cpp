@@ -81,7 +81,7 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
   auto const limited = [&](char const* call) {
     return parallel::concat("rank ", rank, ": not all of the ", ranks, " ranks came to ", call,
                             " within ", options.deadline.seconds(),
-                            " s; those that do not say this stand still or are gone");
+                            " s; those that do not say this are stalled or gone");
   };
   std::optional<time_limit> limit(std::in_place, options.deadline.get(), limited("MPI_Init"));
   parallel::mpi::environment environment;  // destroyed before `limit`, which guards MPI_Finalize

@@ -44,7 +44,7 @@ inline void launch_threads(
     }
     if (!first_file.empty())
       mpt::console::say(
-          "the last calls of every rank are in {} and the files of the other ranks beside it\n",
+          "the last calls of every rank are in {} and the files of the other ranks next to it\n",
           first_file);
   };
   try {

@@ -47,6 +47,13 @@ node_report report_of(sealed_text const& file) {
   return out;
 }
 
+/// The value of `key` in the text of a file. Files that an older version left have it as `old_key`.
+json const& value_of(json const& text, char const* key, char const* old_key) {
+  return text.at(text.contains(key) ? key : old_key);
+}
+
+json const& nonce_of(json const& report) { return value_of(report, "nonce", "drawn"); }
+
 /// The parts of a start's name, which is `RUN-START` or `RUN-START.ATTEMPT`.
 struct start_name {
   std::string run;
@@ -109,7 +116,7 @@ std::optional<sealed_text> node_meeting::read(std::filesystem::path const& file)
 std::string node_meeting::report_text(std::string const& accepted_name) const {
   json out = self_;
   seconds const time = std::chrono::system_clock::now().time_since_epoch();
-  out.update({{"time", time.count()}, {"drawn", nonce_}, {"taken", accepted_name}});
+  out.update({{"time", time.count()}, {"nonce", nonce_}, {"accepted", accepted_name}});
   return out.dump();
 }
 
@@ -121,7 +128,7 @@ void node_meeting::report(std::string const& accepted_name) {
 node_assignment node_meeting::meet(int generation) {
   nonce_ = random_name();
   bool const is_first = name_.empty();
-  if (is_first)  // an error of the folder is reported at once at the first meeting
+  if (is_first)  // an error of the folder is reported immediately at the first meeting
     put(file_of(self_.node), report_text({}));
   else
     report({});
@@ -198,9 +205,9 @@ node_meeting::roll_call node_meeting::call_roll(std::string const& name,
   for (int node = 0; node < max_nodes(); ++node) {
     auto const found = read(file_of(node));
     bool const is_sealed = found && !found->text.is_null();
-    if (is_sealed) nonces[static_cast<std::size_t>(node)] = found->text.at("drawn");
+    if (is_sealed) nonces[static_cast<std::size_t>(node)] = nonce_of(found->text);
     // a leftover of an earlier start has not accepted this start's name
-    if (is_sealed && (node == self_.node || found->text.at("taken") == name)) {
+    if (is_sealed && (node == self_.node || value_of(found->text, "accepted", "taken") == name)) {
       out.present.push_back(node);
       out.reports.insert(node == self_.node ? out.reports.begin() : out.reports.end(),
                          report_of(*found));
@@ -247,7 +254,7 @@ bool node_meeting::lead(std::string const& name) {
   int beats = 0;
   auto const write_answer = [&](char const* phase, std::string const& problem) {
     auto const text =
-        json{{"name", name},         {"drawn", nonces},     {"phase", phase}, {"problem", problem},
+        json{{"name", name},         {"nonces", nonces},    {"phase", phase}, {"problem", problem},
              {"leader", self_.node}, {"members", members_}, {"beat", beats}}
             .dump();
     if (std::exchange(last_answer_, text) != text)
@@ -312,13 +319,13 @@ bool node_meeting::follow(std::string const& next, std::string& claimed_name) {
   int attempts = 0;  // to lead the next start, each after as long a silence as the one before
   for (;; std::this_thread::sleep_for(poll_interval)) {
     auto const own_report = content_of(read(file_of(self_.node)));
-    require_unique_number(own_report.is_null() || own_report.at("drawn") == nonce_);
+    require_unique_number(own_report.is_null() || nonce_of(own_report) == nonce_);
     auto const content = content_of(read(folder_ / "run"));
     auto const current_time = steady_clock::now();
     if (!content.is_null()) {
       std::string const name = content.at("name");
-      bool const has_own_nonce =
-          content.at("drawn").size() > own_index && content.at("drawn")[own_index] == nonce_;
+      auto const& nonces = value_of(content, "nonces", "drawn");
+      bool const has_own_nonce = nonces.size() > own_index && nonces[own_index] == nonce_;
       bool const is_started = content.at("phase") == "go";
       if (has_own_nonce && content.at("phase") == "refused")
         parallel::fail(content.at("problem").get<std::string>());

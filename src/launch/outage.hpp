@@ -1,7 +1,7 @@
 // outage: repeats operations in a shared folder that fails for a while.
 //
 // Such a folder fails when its server restarts, or when a file is replaced while it is read; that
-// is no reason to end a run. `try_once` makes one attempt, for a caller that polls and has other
+// is not a reason to end a run. `try_once` makes one attempt, for a caller that polls and has other
 // work; `retry` repeats the operation until it succeeds.
 #pragma once
 

@@ -12,7 +12,7 @@
 
 namespace apps {
 
-/// What a launcher says of this process.
+/// This process as its launcher describes it.
 struct process {
   int rank = 0;
   int ranks = 1;

@@ -1,7 +1,7 @@
 // rank_processes: the processes of this machine's ranks, which are started, shown, watched and
 // ended together.
 //
-// Each rank prints into a log of its own; the output of the shown rank also goes to the streams of
+// Each rank prints into its own log; the output of the shown rank also goes to the streams of
 // this process. A rank dies with its launch, whatever ends launch, and the descendants of a rank
 // die with the rank. The exception is a launch that is killed: the system then signals the direct
 // children only. Signals are sent to a rank and its descendants, because a rank may be a script

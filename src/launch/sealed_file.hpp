@@ -49,7 +49,7 @@ inline void write_sealed(std::filesystem::path const& file, run_key const& key,
   parallel::files::rename(part, file);
 }
 
-/// The file's text, or nothing where there is no such file; throws `error` where the file cannot be
+/// The file's text, or nothing if there is no such file; throws `error` where the file cannot be
 /// read.
 [[nodiscard]] inline std::optional<sealed_text> read_sealed(std::filesystem::path const& file,
                                                             run_key const& key) {

@@ -1,5 +1,5 @@
 // watched_neighbour: each of the ranks that are processes watches another one. A process that
-// stands still ends the run within seconds, with a message that names it.
+// is stalled ends the run within seconds, with a message that names it.
 #pragma once
 
 #include <atomic>

@@ -42,8 +42,8 @@ inline constexpr std::array exit_codes{
                       "read that rank's message"},
     exit_code_meaning{
         exit_code::timed_out,
-        "a rank was waited for to the deadline or could not be connected to, or its process stood "
-        "still",
+        "a rank was waited for to the deadline or could not be connected to, or its process was "
+        "stalled",
         "look at the rank and machine that are named; start again: it goes on from "
         "the last checkpoint"},
     exit_code_meaning{exit_code::out_of_memory,

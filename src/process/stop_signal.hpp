@@ -1,8 +1,8 @@
 // stop_signal: records a signal that asks a run to end soon (SIGTERM, SIGINT, SIGHUP, SIGUSR1), so
-// that the run saves a checkpoint first. The same signal sent again ends the process at once. Two
-// are recorded, too, but never end the process at once: the SIGPIPE of the run's output, whose
-// reader has left as in `pretrain … 2>&1 | head -1`, and the SIGXCPU that the system sends every
-// second from the soft limit on processor time (ulimit -S -t) on.
+// that the run saves a checkpoint first. The same signal sent again ends the process immediately.
+// Two are recorded, too, but never end the process immediately: the SIGPIPE of the run's output,
+// whose reader has left as in `pretrain … 2>&1 | head -1`, and the SIGXCPU that the system sends
+// every second from the soft limit on processor time (ulimit -S -t) on.
 #pragma once
 
 #include <poll.h>

@@ -1,5 +1,5 @@
-# Outside projects, built as their authors would: the headers are installed into a fresh prefix, and
-# each folder beside this file is configured, built and run against it (one by add_subdirectory).
+# Outside projects, built as their authors would: the headers are installed into a fresh prefix, and each folder next to
+# this file is configured, built and run against it (one by add_subdirectory).
 
 set(prefix ${CMAKE_CURRENT_BINARY_DIR}/consumer/prefix)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# own_trainer.sh SOURCE OUT: follows docs/site/pages/own_trainer.md as it is written, in a copy of the checkout and a home of
-# its own: its commands run in order, its CMakeLists.txt is the project's, and the program prints what the page says.
+# own_trainer.sh SOURCE OUT: follows docs/site/pages/own_trainer.md as it is written, in a copy of the checkout and its
+# own home: its commands run in order, its CMakeLists.txt is the project's, and the program prints what the page says.
 set -euo pipefail
 source=$1 out=$2
 page=$source/docs/site/pages/own_trainer.md

@@ -67,7 +67,8 @@ for name in ("megatron", "torchtitan"):
         assert not wrong, f"docs/{name}.md: no such keys or values: {wrong} in '{row}'"
     assert len(named) > 40, f"docs/{name}.md names {len(named)} keys"
 
-# Each strategy's page names tests that exist, and has a picture, what is sent, how it is used and where it stands.
+# Each strategy's page names tests that exist, and has a picture, what is sent, how it is used and
+# where its code is.
 strategies = (source / "docs/strategies.md").read_text()
 for section in re.split(r"^## ", strategies, flags=re.MULTILINE)[1:]:
     title = section.splitlines()[0]

@@ -80,7 +80,7 @@ TEST_CASE("fake GPU faults: exchanges notice lost waits, early events and missin
   }
 }
 
-TEST_CASE("fake GPU faults: layouts notice them too, and streams that do not wait or are crossed") {
+TEST_CASE("fake GPU faults: layouts notice faults, and streams that do not wait or are crossed") {
   for (auto const kind : {fault::no_stream_waits, fault::no_host_waits, fault::early_records,
                           fault::no_access, fault::crossed_streams}) {
     CAPTURE(static_cast<int>(kind));

@@ -6,7 +6,7 @@
 // the variance of a sum. Rounding the other factor of each term (a value, a query or a gradient of
 // a result) adds as much, on the host as well. Therefore the root mean square distance of a
 // training's gradients from fp64 grows by less than √2; the tests allow 2, which a wrong result
-// exceeds by far. In a ring the result of a part is rounded once more, and so are its gradients
+// exceeds by far. In a ring the result of a part is rounded again, and so are its gradients
 // before they are added: the distance grows by less than 2, and the tests allow 2√2.
 #include <doctest/doctest.h>
 
@@ -272,7 +272,7 @@ gpu_attention packed(sizes size, variant form, std::vector<index> const& lengths
 struct document_case {
   sizes size;
   std::vector<index> lengths;
-  bool as_sequences = true;  // whether the documents are computed as sequences of their own
+  bool as_sequences = true;  // whether the documents are computed as separate sequences
 };
 std::vector<document_case> document_cases() {
   return {{{2, 32, 32, 4, 4, 16}, {7, 1, 23, 1}},           // the largest possible number
@@ -307,7 +307,7 @@ parallel::cuda::kernel_tuning document_sequence_tables(gpu_attention& attention,
   return tables;
 }
 
-TEST_CASE("fused attention: documents as sequences of their own match fp64") {
+TEST_CASE("fused attention: documents as separate sequences match fp64") {
   for (document_case const& example : document_cases())
     for (variant const& form : {variant{}, variant{.alibi = true}, variant{.window = 2},
                                 variant{.alibi = true, .window = 6}})

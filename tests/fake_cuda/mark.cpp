@@ -1,3 +1,3 @@
-// The symbol by which programs recognise the fake CUDA runtime. It is a library of its own, which
+// The symbol by which programs recognise the fake CUDA runtime. It is a separate library, which
 // programs that rehearse on the fake runtime leave out (gpu/rehearsal.cmake).
 extern "C" int const parallellm_fake_cuda_runtime = 1;

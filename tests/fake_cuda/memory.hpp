@@ -67,7 +67,7 @@ class memory {
   }
 
   /// Frees the allocation that begins at `pointer`; from now on an access to it is a segmentation
-  /// fault. Throws std::runtime_error when no living allocation begins there, or when bytes beside
+  /// fault. Throws std::runtime_error when no living allocation begins there, or when bytes next to
   /// it were written.
   void release(void* pointer) {
     std::scoped_lock const lock(mutex_);
@@ -79,7 +79,7 @@ class memory {
     bool const is_intact =
         is_poison(end - page_bytes(old.bytes), old.begin) && is_poison(old.begin + old.bytes, end);
     revoke_access(old);
-    if (!is_intact) throw std::runtime_error("memory was written beside what was allocated");
+    if (!is_intact) throw std::runtime_error("memory was written next to what was allocated");
   }
 
   /// The living allocation that contains `pointer`; one of 0 bytes if there is none.

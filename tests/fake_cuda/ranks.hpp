@@ -1,4 +1,4 @@
-// Ranks as threads on GPUs of the fake machine: each has a GPU of its own, or several share one.
+// Ranks as threads on GPUs of the fake machine: each has its own GPU, or several share one.
 #pragma once
 
 #include <parallel/comm/cuda/comm_stream.hpp>

@@ -1,7 +1,7 @@
 // A fake CUDA runtime for tests: the library parallellm_fake_cuda defines the runtime's functions
 // for programs that do not link with CUDA's, and is as strict about ordering as a GPU.
 //
-// - Every stream is a queue with a thread of its own, at a pace that the seed draws: work that does
+// - Every stream is a queue with its own thread, at a pace that the seed draws: work that does
 //   not wait for an event finds memory in an earlier or a later state.
 // - Every device has an address range. Memory begins as 0xff bytes (NaN in every format), ends at a
 //   page without access rights, and loses its own rights when it is freed.

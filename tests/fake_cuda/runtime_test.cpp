@@ -42,7 +42,7 @@ int read(cudaStream_t s, int const* target) {
   CHECK(cudaMemcpyAsync(&value, target, sizeof value, cudaMemcpyDeviceToHost, s) == cudaSuccess);
   return value;
 }
-/// Runs a test on a machine of its own, of which no stream, event or memory may be alive
+/// Runs a test on its own machine, of which no stream, event or memory may be alive
 /// afterwards.
 template <class Test>
 void with_machine(fake_cuda::machine_options const& options, Test const& test) {
@@ -185,7 +185,7 @@ TEST_CASE("fake CUDA: a kernel can use a peer's memory only after peer access wa
     });
 }
 
-TEST_CASE("fake CUDA: a write beside an allocation is found when it is freed") {
+TEST_CASE("fake CUDA: a write next to an allocation is found when it is freed") {
   with_machine({}, [] {
     auto* const x = make_ints(3);
     x[3] = 0;

@@ -136,7 +136,7 @@ TEST_CASE("scratch: out of memory keeps the old scratch, and the message says th
   CHECK(s.scratch(300) != nullptr);
   CHECK_THROWS_WITH_AS(static_cast<void>(s.scratch(1001)),
                        "out of memory: GPU 0 could not provide 1001 bytes of scratch for "
-                       "operations; beside the 300 that there were 700 of 1000 are free",
+                       "operations; it had 300, and 700 of 1000 are free",
                        parallel::out_of_memory);
   CHECK(s.scratch_bytes() == 300);
   CHECK(s.scratch(300) != nullptr);

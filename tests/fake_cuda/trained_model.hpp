@@ -26,7 +26,7 @@ inline mpt::model_config small_model(bool with_alibi) {
   return test::model_form(m, with_alibi);
 }
 
-/// Options of a pipeline that computes weight gradients on a stream of their own.
+/// Options of a pipeline that computes weight gradients on a separate stream.
 inline parallel::train::pipeline_options overlapped(char const* schedule) {
   return {.schedule = schedule, .overlap_weight_gradients = true};
 }

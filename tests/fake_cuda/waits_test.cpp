@@ -340,7 +340,7 @@ std::vector<float> clipped(clipping_kind kind, zero::reduction_order order) {
   return out;
 }
 
-TEST_CASE("clip_parts: it waits for the token count, and its factors live until they are used") {
+TEST_CASE("clip_parts: waits for the token count, and its factors live until they are used") {
   using enum zero::reduction_order;
   for (auto const order : {by_rank, canonical_tree}) {
     CAPTURE(static_cast<int>(order));

@@ -98,7 +98,7 @@ TEST_CASE("NCCL: a captured exchange runs in its graph, after the nodes captured
   }
 }
 
-TEST_CASE("NCCL: a communicator's destructor waits for its operations beside the watchdog") {
+TEST_CASE("NCCL: a communicator's destructor waits for its operations while the watchdog does") {
   fake_cuda::restart({.devices = 2, .peers = false});
   fake_nccl::restart();
   CHECK_NOTHROW(fake_nccl::ranks({.look_every = std::chrono::milliseconds(0)})(2, [](auto& comm) {

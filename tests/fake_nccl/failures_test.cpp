@@ -136,7 +136,7 @@ TEST_CASE("NCCL failures: a message before connect_neighbours is refused") {
   CHECK(contains(message, "call connect_neighbours before the first message"));
 }
 
-TEST_CASE("NCCL failures: an abort ends a pending split, also for a rank with a color of its own") {
+TEST_CASE("NCCL failures: an abort ends a pending split, also for a rank with its own color") {
   restart(3);
   std::vector<std::string> messages(3);
   CHECK_NOTHROW(fake_nccl::ranks()(3, [&](auto& comm) {
@@ -164,7 +164,7 @@ std::string first_failure(int ranks, Program const& program, fake_nccl::options 
   return failures.empty() ? thrown : failures.front();
 }
 
-TEST_CASE("fake NCCL: it finds ranks that disagree in count, root, operation or type") {
+TEST_CASE("fake NCCL: finds ranks that disagree in count, root, operation or type") {
   auto const differing = [](auto const& call) {
     return first_failure(2, [&](auto& comm) {
       rank_gpu gpu;
@@ -199,7 +199,7 @@ TEST_CASE("fake NCCL: it finds ranks that disagree in count, root, operation or 
                  "disagree: ncclAllReduce of 8 elements of type "));
 }
 
-TEST_CASE("fake NCCL: it finds messages whose sender and receiver disagree") {
+TEST_CASE("fake NCCL: finds messages whose sender and receiver disagree") {
   auto const mismatch_failure = [](std::size_t received_count, auto element) {
     return first_failure(2, [&](auto& comm) {
       rank_gpu gpu;
@@ -223,7 +223,7 @@ TEST_CASE("fake NCCL: it finds messages whose sender and receiver disagree") {
 }
 
 // The communicators refuse such calls before NCCL sees them, so the test submits raw operations.
-TEST_CASE("fake NCCL: it finds output that overlaps input without being in place") {
+TEST_CASE("fake NCCL: finds output that overlaps input without being in place") {
   using enum parallel::operation_kind;
   auto const failures = [](parallel::operation_kind kind, std::size_t in, std::size_t out) {
     auto const message = first_failure(2, [&](auto& comm) {
@@ -249,7 +249,7 @@ TEST_CASE("fake NCCL: it finds output that overlaps input without being in place
   }
 }
 
-TEST_CASE("fake NCCL: it finds the use of a communicator after its abort") {
+TEST_CASE("fake NCCL: finds the use of a communicator after its abort") {
   restart(1);
   rank_gpu gpu;
   auto const id = parallel::nccl::make_unique_id();
@@ -298,11 +298,11 @@ TEST_CASE(
     one.wait();
     two.wait();
   };
-  CHECK(contains(first_failure(2, crossed, {.slots = 1}), "ranks stand still"));
+  CHECK(contains(first_failure(2, crossed, {.slots = 1}), "ranks are stalled"));
   CHECK(first_failure(2, crossed, {.slots = 2}) == "nothing was thrown");
 }
 
-TEST_CASE("fake NCCL: it reports memory that was freed before its message was received") {
+TEST_CASE("fake NCCL: reports memory that was freed before its message was received") {
   std::atomic<bool> is_freed = false;
   CHECK(contains(first_failure(2,
                                [&](auto& comm) {
@@ -332,7 +332,7 @@ TEST_CASE("fake NCCL faults: the tests of exchanges notice every fault") {
   CHECK(first_failure(3, exchanges) == "nothing was thrown");
   CHECK(contains(first_failure(3, exchanges, {.fault = wrong_count}), " is wrong"));
   CHECK(contains(first_failure(3, exchanges, {.fault = wrong_root}), "broadcast of 131 u64"));
-  CHECK(contains(first_failure(3, exchanges, {.fault = dropped_group}), "ranks stand still"));
+  CHECK(contains(first_failure(3, exchanges, {.fault = dropped_group}), "ranks are stalled"));
   CHECK(contains(first_failure(3, exchanges, {.fault = crossed_streams}), "wrong"));
 }
 

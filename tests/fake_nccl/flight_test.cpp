@@ -1,5 +1,5 @@
-// Flight recorders hold the calls of ranks over NCCL beside those over the control communicator;
-// the report says which rank diverged first, and which rank waits for which.
+// Flight recorders hold the calls of ranks over NCCL as well as those over the control
+// communicator; the report says which rank diverged first, and which rank waits for which.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -131,7 +131,7 @@ TEST_CASE("flight recorder over NCCL: messages name the peer's world rank") {
   CHECK(calls_of(logs[3]).back() == "done: recv of 8 f32 from rank 2, tag 0 over NCCL pipeline");
 }
 
-TEST_CASE("flight report over NCCL: it names the first divergence of the ranks' calls") {
+TEST_CASE("flight report over NCCL: names the first divergence of the ranks' calls") {
   auto const logs = logs_of(
       3,
       [](rank& self) {
@@ -154,7 +154,7 @@ TEST_CASE("flight report over NCCL: it names the first divergence of the ranks' 
   CHECK(contains(divergence, "rank 1"));
 }
 
-TEST_CASE("flight report over NCCL: it names the absent rank, and aborted calls are not done") {
+TEST_CASE("flight report over NCCL: names the absent rank, and aborted calls are not done") {
   auto const logs = logs_of(
       2,
       [](rank& self) {
@@ -181,7 +181,7 @@ TEST_CASE("flight report over NCCL: it names the absent rank, and aborted calls 
   CHECK(contains(text, "late: rank 1 was in no call"));
 }
 
-TEST_CASE("flight recorder over NCCL: a call behind unfinished work of its stream is waiting") {
+TEST_CASE("flight recorder over NCCL: a call after unfinished work of its stream is waiting") {
   static_cast<void>(logs_of(2, [](rank& self) {
     rank_gpu n{self.device};
     parallel::host::stream host_stream;

@@ -235,7 +235,7 @@ class library {
       changed.wait_for(lock, std::chrono::milliseconds(board ? 1 : 20));
       if (is_over() || fake_cuda::has_failed(comm.device)) break;
       if (clock_type::now() - progress > options.patience) {
-        std::string report = "ranks stand still:";
+        std::string report = "ranks are stalled:";
         for (auto const& [device, texts] : waits)
           for (auto const& one : texts) report += concat("\n  ", one);
         history.failures.push_back(report);

@@ -42,7 +42,7 @@ std::vector<std::pair<network_measurements, network_measurements>> measured(
   return out;
 }
 
-TEST_CASE("network check over NCCL: it measures NCCL's rates and finds no wrong elements") {
+TEST_CASE("network check over NCCL: measures NCCL's rates and finds no wrong elements") {
   for (auto const& measurement : measured({"a", "b", "a", "b"})) {
     auto const& [host, nccl] = measurement;
     CHECK(nccl.machines == std::vector<std::string>{"a", "b", "a", "b"});

@@ -1,4 +1,4 @@
-// Ranks as threads, each on a fake GPU of its own, connected by the fake NCCL.
+// Ranks as threads, each on its own fake GPU, connected by the fake NCCL.
 #pragma once
 
 #include <exception>

@@ -138,7 +138,7 @@ TEST_CASE("registration: any_communicator registers, a communicator of one rank 
   CHECK(fake_nccl::history().failures.empty());
 }
 
-TEST_CASE("registration: it keeps the memory and its communicator alive until it ends") {
+TEST_CASE("registration: keeps the memory and its communicator alive until it ends") {
   restart(2);
   fake_nccl::ranks()(2, [](communicator& comm) {
     parallel::registered_memory registration;
@@ -230,7 +230,7 @@ TEST_CASE("nccl::memory: contains_allocation is true until the allocation is fre
   CHECK(memory->allocate(8) == nullptr);
 }
 
-TEST_CASE("exchanged memory: it outlives its communicator until enqueued work has run") {
+TEST_CASE("exchanged memory: outlives its communicator until enqueued work has run") {
   restart(2);
   window_ranks()(2, [](communicator& comm) {
     auto const device = window_ranks::device();
@@ -336,7 +336,7 @@ void* registered(ncclComm_t comm, void* memory, std::size_t bytes) {
   return handle;
 }
 
-TEST_CASE("fake NCCL: it records misuse of registrations") {
+TEST_CASE("fake NCCL: records misuse of registrations") {
   CHECK(first_failure([](ncclComm_t comm, rank_gpu& n) {
           ncclCommDeregister(comm, registered(comm, n.x.data(), 32));
         }) == "");
@@ -403,7 +403,7 @@ float* allocate(std::size_t count) {
   return static_cast<float*>(memory);
 }
 
-TEST_CASE("fake NCCL: it records misuse of windows") {
+TEST_CASE("fake NCCL: records misuse of windows") {
   CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu& n) { window(comm, n.x.data(), 32); }),
                  "the memory is not one piece that ncclMemAlloc gave"));
   CHECK(contains(first_failure([](ncclComm_t comm, rank_gpu&) {

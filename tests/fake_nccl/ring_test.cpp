@@ -75,7 +75,7 @@ TEST_CASE("NCCL: with launches that start in order only plans for one queue do n
   for (auto const& layout : pipelines(true))
     CHECK_MESSAGE(outcome_of(layout, references, 1, in_order) == "", test::text(layout));
   auto const other_plan = outcome_of(pipelines(false).front(), references, 1, in_order);
-  CHECK(other_plan.find("ranks stand still") != std::string::npos);
+  CHECK(other_plan.find("ranks are stalled") != std::string::npos);
 }
 
 TEST_CASE("NCCL: with lazily loaded kernels only plans for one queue do not deadlock") {
@@ -85,7 +85,7 @@ TEST_CASE("NCCL: with lazily loaded kernels only plans for one queue do not dead
     CHECK_MESSAGE(outcome_of(layout, references, 1, short_patience, true) == "",
                   test::text(layout));
   auto const other_plan = outcome_of(pipelines(false).front(), references, 1, short_patience, true);
-  CHECK(other_plan.find("ranks stand still") != std::string::npos);
+  CHECK(other_plan.find("ranks are stalled") != std::string::npos);
 }
 
 TEST_CASE("NCCL: middle stages are in no group of tied units") {
@@ -100,7 +100,7 @@ TEST_CASE("NCCL: middle stages are in no group of tied units") {
   CHECK(communicators[2] == 9);
 }
 
-TEST_CASE("fake NCCL faults: the tests of layouts notice them") {
+TEST_CASE("fake NCCL faults: the tests of layouts notice every fault") {
   test::ring_references references;
   auto const layout = pipelines(false).front();
   for (auto const fault : {fake_nccl::fault::wrong_count, fake_nccl::fault::crossed_streams})

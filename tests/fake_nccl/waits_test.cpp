@@ -143,7 +143,7 @@ struct work_of_ranks {
   }
 };
 
-TEST_CASE("corruption check over NCCL: it compares computed gradients and exchanged copies") {
+TEST_CASE("corruption check over NCCL: compares computed gradients and exchanged copies") {
   test::layout const layout{.ranks = 2};
   std::vector<std::string> messages(2);
   on_lazy_gpus(layout, [&](rank_type& one) {

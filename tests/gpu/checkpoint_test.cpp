@@ -1,5 +1,5 @@
 // MPT trained on a GPU gives the same bits when it is saved and resumed, and with other options
-// (graphs, weight gradients on a stream of their own, optimizer states in the host's memory), on a
+// (graphs, weight gradients on a separate stream, optimizer states in the host's memory), on a
 // deterministic device; and it takes the memory that was planned.
 #include <doctest/doctest.h>
 

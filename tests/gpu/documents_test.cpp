@@ -1,7 +1,7 @@
-// Packed documents as sequences of their own in cuDNN's fused attention, compared with the
+// Packed documents as separate sequences in cuDNN's fused attention, compared with the
 // reference in double. Attention takes this form only where a table asks for it, as the table of
 // this test does. Until a GPU has run the form without errors it may read memory that it must not,
-// which would end the process's context. Therefore this file runs last, in a process of its own,
+// which would end the process's context. Therefore this file runs last, in its own process,
 // under compute-sanitizer (bench/gpu documents).
 #include <vector>
 
@@ -48,13 +48,12 @@ void check_documents(std::vector<test::attention_form> const& forms) {
   test::check_attention<bf16>(sides, forms);
 }
 
-TEST_CASE("attention on a GPU: documents as sequences of their own equal the reference, one form") {
+TEST_CASE("attention on a GPU: documents as separate sequences equal the reference, one form") {
   // A small one, which a rehearsal has time for on a fake GPU.
   check_documents({{.sequence = 50, .heads = 2, .key_heads = 1, .alibi = true, .documents = true}});
 }
 
-TEST_CASE(
-    "attention on a GPU: documents as sequences of their own equal the reference, other forms") {
+TEST_CASE("attention on a GPU: documents as separate sequences equal the reference, other forms") {
   auto forms = test::fused_attention_forms();
   std::erase_if(forms, [](auto const& f) { return !f.documents; });
   check_documents(forms);

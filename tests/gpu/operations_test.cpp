@@ -1,6 +1,6 @@
 // Every operation of the CUDA backend compared with the reference in double: fresh random numbers
 // in every run, poisoned outputs, guard bytes around every array. documents_test.cpp tests
-// documents as sequences of their own.
+// documents as separate sequences.
 //
 // The time goes into the host's reference and into cuDNN, which takes up to a second to compile a
 // plan for each form of attention, pass and stream. The cases without "[full]" make 36 plans, and

@@ -14,6 +14,7 @@
 
 #include <launch/nodes.hpp>
 #include <launch/outage.hpp>
+#include <launch/sealed_file.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/support/files.hpp>
 
@@ -113,6 +114,27 @@ TEST_CASE("node_meeting: nodes meet again after a failure, whatever files earlie
   CHECK(rendezvous[0][0] != rendezvous[0][1]);
   CHECK(rendezvous[0][1].filename().string().ends_with("-1"));  // its generation
   CHECK(!std::filesystem::exists(rendezvous[0][0]));            // the old folder is gone
+}
+
+TEST_CASE("node_meeting: the files that a run of an older version has left are read") {
+  nlohmann::json const old_report{{"node", 1}, {"time", 0.5}, {"drawn", "old"}, {"taken", ""}};
+  nlohmann::json const old_answer{{"name", "old-0"}, {"drawn", {"a", "b"}}, {"phase", "go"},
+                                  {"problem", ""},   {"leader", 0},         {"members", {0, 1}},
+                                  {"beat", 0}};
+  for (int first = 0; first < 2; ++first) {  // node 0 reads the old report, or node 1 the answer
+    shared_run const run;
+    apps::write_sealed(run.folder.path() / "node-1", run.key, "old", old_report.dump());
+    apps::write_sealed(run.folder.path() / "run", run.key, "old", old_answer.dump());
+    std::filesystem::path rendezvous[2];
+    auto const meet = [&](int self) {
+      rendezvous[self] = run.node(report(self), 20s).meet(0).folder;
+    };
+    std::thread earlier_node(meet, first);
+    std::this_thread::sleep_for(200ms);
+    meet(1 - first);
+    earlier_node.join();
+    CHECK(rendezvous[0] == rendezvous[1]);
+  }
 }
 
 TEST_CASE(
@@ -358,7 +380,7 @@ TEST_CASE(
   // node 1, which took no part, hears that the run goes on without it; the run has not ended well
   auto const failure = second.remote_failure();
   REQUIRE(failure.has_value());
-  CHECK(contains(failure->message, "the run was started again without node 1, which stood still"));
+  CHECK(contains(failure->message, "the run was started again without node 1, which was stalled"));
   std::filesystem::remove_all(first_start.folder);
   CHECK_FALSE(second.are_all_done());
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# check.sh COMPILER SNIPPET: the snippet beside this file does not compile. The text in its first line
-# stands in the first twelve lines of the compiler's message, without the lines that only say how the
-# compiler got there, and the whole message has at most forty lines.
+# check.sh COMPILER SNIPPET: the snippet next to this file does not compile. The text in its first line is in the first
+# twelve lines of the compiler's message, without the lines that only say how the compiler got there, and the whole
+# message has at most forty lines.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 snippet=$2

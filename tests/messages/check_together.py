@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """check_together.py G++ SNIPPET...: as check.sh, for several snippets that g++ compiles in one unit, so that their headers are
-read once. Each snippet stands in a namespace of its own behind the headers of all, and a message belongs to the snippet that it
+read once. Each snippet stands in its own namespace behind the headers of all, and a message belongs to the snippet that it
 names as the place where it all began. A message that another snippet has already caused is missing, which is a failure here."""
 import pathlib
 import re

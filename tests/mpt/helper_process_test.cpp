@@ -33,7 +33,7 @@ std::string message(mpt::helper_process& helper, std::string const& question) {
   return data_test::message_of([&] { static_cast<void>(helper.ask(question)); });
 }
 
-TEST_CASE("helper process: it answers, and its exceptions are thrown in the caller") {
+TEST_CASE("helper process: answers, and its exceptions are thrown in the caller") {
   mpt::helper_process helper(answer);
   CHECK(helper.ask("a") == "aa");
   CHECK(helper.ask("").empty());

@@ -11,7 +11,7 @@ package=$out/build/libparallellm-dev_${version}_all.deb
 [[ -f $package ]] || fail "cpack did not make $package but $(ls "$out/build/"*.deb)"
 [[ $(dpkg-deb -f "$package" Version) == "$version" ]] || fail "the package has another version"
 
-# dpkg installs into a folder with a data base of its own, so the system stays as it is; without root the files are unpacked.
+# dpkg installs into a folder with its own data base, so the system stays as it is; without root the files are unpacked.
 root=$out/root
 mkdir -p "$root/var/lib/dpkg/"{info,updates}
 : > "$root/var/lib/dpkg/status"

@@ -93,7 +93,7 @@ status=0
 [[ $status == 5 ]] || { cat err >&2; fail "launch with few open files: status $status"; }
 says 'raise the limit on open files (ulimit -n)'
 
-# Files that are no place for results.
+# Files to which results cannot go.
 cp -r hf precious
 for name in model.safetensors config.json; do
   refused "files of a model, tokenizer or data set are not replaced" evaluate precious --data some.txt --json precious/$name
@@ -125,7 +125,7 @@ refused 'becomes a checkpoint, whose files are not divided by size; leave --max_
 refused 'nowhere' convert hf never --tokenizer nowhere
 refused 'is no model; give' convert small.yaml never
 refused 'is no model; give' convert hf/model.safetensors never
-refused 'has no adapters that stand beside a model' convert run never --base hf
+refused 'has no adapters; leave --base out' convert run never --base hf
 refused 'a zero byte follows' evaluate hf --data hf/model.safetensors
 [[ ! -e never ]] || fail "something was converted"
 
@@ -209,8 +209,8 @@ refused 'tokens, but the model reads at most 31' generate hf --prompt - < long.t
 "$programs/generate" hf --prompt 'the' --max_new_tokens 100 > /dev/null 2> err
 says 'because the model reads at most 32'
 refused 'has none to predict' evaluate hf --data some.txt --seq_len 1
-refused 'is none of the model' evaluate hf --data data --eos_token_id -7
-refused 'is none of the model' evaluate hf --data data --eos_token_id 999999
+refused 'is not one of the model' evaluate hf --data data --eos_token_id -7
+refused 'is not one of the model' evaluate hf --data data --eos_token_id 999999
 refused 'or more; give a time that a run can reach' pretrain small.yaml max_duration=9223372036854775807ba
 : > empty.txt
 refused 'no text to learn' train_tokenizer --out none empty.txt

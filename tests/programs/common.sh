@@ -44,7 +44,7 @@ YAML
 train() { "$programs/pretrain" small.yaml "$@" > log 2>&1 || { cat log >&2; fail "pretrain $*"; }; }
 losses() { sed -E 's/.*"time\/batch":([0-9]+).*"loss\/train\/total":([^,]*),.*"l2_norm\/grad\/global":([^,]*),.*/\1 \2 \3/' "$1" | sort -n; }
 
-# The newest checkpoint of a save folder; nothing where there is none yet.
+# The newest checkpoint of a save folder; nothing if there is none yet.
 last_checkpoint() { # folder
   { find "$1" -maxdepth 1 -name 'ep*-ba*' 2> /dev/null || true; } | sort -V | tail -n 1
 }

@@ -83,7 +83,7 @@ grep -aq 'base_model.model.model.layers.1.mlp.down_proj.lora_B.weight' \
   llama-adapter/adapter_model.safetensors || fail "the adapter's tensors have other names"
 "$programs/convert" llama-lora llama-merged --merge > /dev/null
 
-# the same adapters beside the checkpoint of a full run, whose projection for q, k and v is one matrix
+# the same adapters with the checkpoint of a full run, whose projection for q, k and v is one matrix
 lora() { # name, more arguments
   "$programs/pretrain" llama.yaml \
     'model.peft_config={peft_type: LORA, r: 4, lora_alpha: 8, target_modules: [q_proj, down_proj]}' \
@@ -93,14 +93,14 @@ lora() { # name, more arguments
 }
 lora folder model.pretrained_model_name_or_path=llama-hf model.pretrained=true
 lora checkpoint load_path=llama-run load_weights_only=true
-cmp folder.losses checkpoint.losses || fail "adapters beside a checkpoint and beside its folder differ"
+cmp folder.losses checkpoint.losses || fail "adapters with a checkpoint and with its folder differ"
 head -c 20000 "${text[0]}" > held_out.txt
 loss() { "$programs/evaluate" "$@" --data held_out.txt --seq_len 32 --json - 2> /dev/null |
   grep -o '"cross_entropy": *[0-9.]*' | grep -o '[0-9.]*$'; }
 merged=$(loss llama-merged) beside=$(loss llama-hf --adapter llama-adapter) plain=$(loss llama-hf)
 awk -v a="$merged" -v b="$beside" -v c="$plain" \
   'BEGIN { d = a - b; exit !(d < 1e-4 && d > -1e-4 && a < c - 1e-3) }' ||
-  fail "merged $merged, beside the model $beside, without adapters $plain"
+  fail "merged $merged, as adapters $beside, without adapters $plain"
 
 # overrides that cure what the file alone is refused for
 cp -r llama-hf llama-odd

@@ -14,7 +14,7 @@ mkdir -p "$work"
 cd "$work"
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# What the page says must lie here; of the model's widths and batches a fraction.
+# What the page says must be here; of the model's widths and batches a fraction.
 mkdir build
 ln -s "$programs" build/apps
 ln -s "$data/tokenizers/gpt-neox-20b" gpt-neox-20b

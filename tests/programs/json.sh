@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # --json: every program that prints figures gives the same as one JSON document, alone on standard output (-) or in a
-# file beside the text; a plan's document has the figures of its text.
+# file in addition to the text; a plan's document has the figures of its text.
 source "$(dirname "$0")/common.sh"
 
 # what a program prints with --json -, which must be one document and nothing else

@@ -12,7 +12,7 @@ grep -q 'Kokkos' log || { cat log; fail "the program does not say that Kokkos co
 [[ $(wc -l < cpu.losses) == 50 ]] || fail "there are not 50 losses"
 paste -d' ' cpu.losses kokkos.losses | awk '
   function apart(x, y) { return (x > y ? x - y : y - x) / (x > y ? x : y) }
-  $1 != $4 { print "FAILED: batch " $1 " stands beside batch " $4; exit 1 }
+  $1 != $4 { print "FAILED: batch " $1 " is next to batch " $4; exit 1 }
   { loss = apart($2, $5); norm = apart($3, $6)
     if (loss > most) most = loss
     if (norm > most_norm) most_norm = norm }

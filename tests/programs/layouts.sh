@@ -115,7 +115,7 @@ fi
 train ranks=2 zero_stage=3 save_folder=moved max_duration=20ba scheduler.t_max=40ba
 train ranks=1 save_folder=moved max_duration=40ba
 [[ $(readlink moved/latest) == *-ba40 ]] || fail "one rank did not finish two ranks' run"
-# a run that fails leaves every rank's last calls beside its checkpoints; a rank that is late is named
+# a run that fails leaves every rank's last calls next to its checkpoints; a rank that is late is named
 flight() { # folder, files of which one says so
   [[ -s $1/flight-rank0.txt ]] &&
     grep -qE ' running for .*: (split into color|agreement on|.* at .*:[0-9])' "${@:2}" ||
@@ -126,7 +126,7 @@ if "$programs/pretrain" small.yaml ranks=2 save_folder=late dist_timeout=0.001 >
   fail "no rank was ever a millisecond late"
 fi
 grep -q '^error: .* waited 0.001 s for rank' log || { cat log; fail "the deadline's message"; }
-grep -q '^the last calls of every rank are in late/flight-rank0.txt and the files of the other ranks beside it$' log ||
+grep -q '^the last calls of every rank are in late/flight-rank0.txt and the files of the other ranks next to it$' log ||
   { cat log; fail "where the last calls are"; }
 flight late late/flight-rank?.txt
 if [[ -n $mpirun ]]; then

@@ -73,7 +73,7 @@ quickstart() { # folder; may be killed
 }
 finish() { (quickstart "$1") > log 2>&1 || { cat log >&2; fail "quickstart $1"; }; }
 finish calm
-grep -q $'\x1b' log && fail "escapes of a terminal where there is none"
+grep -q $'\x1b' log && fail "escapes of a terminal if there is none"
 cp -r calm/checkpoints/summary.json calm/evaluation.json .
 grep -q '^| model .*| wall-clock s | .*| convert+infer+eval | eval accuracy |' log || fail "the row of a table is not printed"
 python3 - << 'PYTHON' || fail "the summary's row is not what the run was"

@@ -191,7 +191,7 @@ refused 'ckpt is a folder' one --out one/ckpt
 refused '--out FILE or --serve PORT is required' one
 [[ ! -e no.html ]] || fail "a page of nothing"
 [[ $("$programs/report" one --out - 2> /dev/null | head -c 15) == '<!doctype html>' ]] || fail "standard output"
-echo "damaged files are named and the rest is shown; where there is no run there is no page"
+echo "damaged files are named and the rest is shown; if there is no run there is no page"
 
 wait $serving || fail "the page is served otherwise"
 port=$(sed 's/.*1:\([0-9]*\).*/\1/' address)

@@ -37,7 +37,7 @@ LINES = {
 
 
 class Shell:
-    """An interactive shell at a terminal of its own."""
+    """An interactive shell at its own terminal."""
 
     def __init__(self, command, setup):
         environment = {"PATH": f"{programs}:{os.environ['PATH']}", "TERM": "xterm", "PS1": "READY> ", "HOME": str(work.resolve()),

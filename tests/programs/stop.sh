@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs that are stopped from outside: by a signal that asks, by one that kills, by a process that
-# stands still. Each ends with the status of its cause (docs/errors.md), and the next run goes on to
+# is stalled. Each ends with the status of its cause (docs/errors.md), and the next run goes on to
 # the bytes of an undisturbed one.
 # usage: stop.sh PROGRAMS WORK [MPIEXEC]
 source "$(dirname "$0")/common.sh"
@@ -29,7 +29,7 @@ long="max_duration=300ba save_interval=20ba"
 # shellcheck disable=SC2086
 train save_folder=calm $long
 
-# A run that stands still is followed by another after 30 s, in which the rest of this goes on; when it comes
+# A run that is stalled is followed by another after 30 s, in which the rest of this goes on; when it comes
 # back while that one trains, it says so and writes nothing.
 # shellcheck disable=SC2086
 "$programs/pretrain" small.yaml save_folder=shared $long > old.log 2>&1 & old=$!
@@ -122,7 +122,7 @@ if [[ -n $mpiexec ]]; then
   ends 8 'batch 1: ranks 0 \(.*\), 1 \(.*\) hold different values of .* more that should be the same'
   echo "ranks that hold other values were found"
 
-  # a process that stands still is named by its rank, process and call, and the run goes on later
+  # a process that is stalled is named by its rank, process and call, and the run goes on later
   # shellcheck disable=SC2086
   "${mpi[@]}" save_folder=asked2 $long > log 2>&1 & run=$!
   until [[ -s asked2/flight-rank1.ring ]]; do sleep 0.02; kill -0 $run || { cat log >&2; fail "going on"; }; done
@@ -132,24 +132,24 @@ if [[ -n $mpiexec ]]; then
   begin=$SECONDS
   status=0
   wait $run || status=$?
-  ends 4 "rank 1 \(process $stopped on .*\) stands still: it has not run for 10 s; its last call: "
-  ((SECONDS - begin < 20)) || fail "a process that stands still was found after $((SECONDS - begin)) s"
+  ends 4 "rank 1 \(process $stopped on .*\) is stalled: it has not run for 10 s; its last call: "
+  ((SECONDS - begin < 20)) || fail "a process that is stalled was found after $((SECONDS - begin)) s"
   # shellcheck disable=SC2086
   "${mpi[@]}" save_folder=asked2 $long > log 2>&1 || { cat log >&2; fail "going on"; }
   same asked2
-  echo "a rank that stood still was named, and the next run ended with the same bytes"
+  echo "a rank that was stalled was named, and the next run ended with the same bytes"
 fi
 
-wait $new || { cat new.log >&2; fail "who follows a run that stands still"; }
+wait $new || { cat new.log >&2; fail "who follows a run that is stalled"; }
 status=0
 wait $old || status=$?
 [[ $status == 1 && $(grep -c '^error' old.log) == 1 ]] ||
   { cat old.log >&2; fail "a run that was followed ended with $status, or not by one sentence"; }
-grep -q "^error: shared: this run stood still for so long that another has taken over (process $new on .*); this one has written nothing since, and ends" old.log ||
+grep -q "^error: shared: this run was stalled for so long that another has taken over (process $new on .*); this one has written nothing since, and ends" old.log ||
   { cat old.log >&2; fail "a run that was followed does not say so"; }
 same shared
 for manifest in shared/ep*/manifest.json; do
   python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["writer"]["generation"] == 2' "$manifest" ||
     fail "$manifest is not of the second run"
 done
-echo "a run that stood still was followed, and wrote nothing when it came back; the same bytes at the end"
+echo "a run that was stalled was followed, and wrote nothing when it came back; the same bytes at the end"

@@ -53,12 +53,12 @@ silent note:
 run 0 pretrain small.yaml max_duration=1ba tokenizer.name=endless
 says 'note: tokenizer.name endless has no end-of-text token'
 run 0 evaluate hf-endless --data two.jsonl
-says 'nothing stands between the documents'
+says 'nothing separates the documents'
 echo '{"eos_token": "<|endoftext|>"}' > endless/special_tokens_map.json
 run 0 finetune ft.yaml tokenizer.name=endless
 silent 'end-of-text'
 
-# Texts between documents that are no token.
+# Texts between documents that are not a token.
 for text in '<|end|>' '</s>'; do
   run 1 prepare --tokenizer tokenizer --concat_tokens 2 --eos_text "$text" --out_root never two.jsonl
   says "--eos_text '$text' is no token of tokenizer/tokenizer.json, but "
@@ -119,7 +119,7 @@ for file in config.json generation_config.json; do
   says '(0 tokens after a prompt of'
   edit hf-list/$file 'd["eos_token_id"] = 50256'
   run 0 generate hf-list --prompt the --max_new_tokens 8
-  says "note: hf-list: eos_token_id 50256 is none of the model's 512 tokens, so that it ends no text"
+  says "note: hf-list: eos_token_id 50256 is not one of the model's 512 tokens, so that it ends no text"
   says '(8 tokens after a prompt of'
   rm -r hf-list
 done

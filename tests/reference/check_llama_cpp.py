@@ -1,4 +1,4 @@
-"""What llama.cpp computes with GGUF files of `convert --gguf`, beside transformers with the same models.
+"""What llama.cpp computes with GGUF files of `convert --gguf`, compared with transformers with the same models.
 
     python check_llama_cpp.py CONVERT [--dtype float32] [--most KL] MODEL...
 

@@ -4,7 +4,7 @@
 
 CONVERT is the program build/apps/convert. Random small MptForCausalLM in several configurations are saved by
 transformers as safetensors, as shards, and as pytorch_model.bin, in float32, bfloat16 and float16. FORMS, the folder
-of check_forms.py, adds every form with code of its own, after transformers has saved it anew. What comes out has the
+of check_forms.py, adds every form with its own code, after transformers has saved it anew. What comes out has the
 bytes that went in, tensor by tensor, and transformers computes the same logits to 1e-4.
 """
 

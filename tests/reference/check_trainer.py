@@ -33,7 +33,7 @@ def first_step(folder, rows, microbatch):
 
 
 def check_training_settings(folder, ids):
-    """Of a folder with code of its own."""
+    """Of a folder with its own code."""
     calm = load(folder, emb_pdrop=0.0, resid_pdrop=0.0, embedding_fraction=1.0).train()
     gradients = []
     for fraction in (1.0, 0.25):

@@ -28,7 +28,7 @@ PACKAGES = {
 def _empty_packages(root: str) -> None:
     spec = importlib.util.find_spec(root)  # does not execute the package
     if spec is None or not spec.submodule_search_locations:
-        raise ImportError(f"{root} is not installed; see README.md beside this file")
+        raise ImportError(f"{root} is not installed; see README.md next to this file")
     base = list(spec.submodule_search_locations)[0]
     for name in PACKAGES[root]:
         module = types.ModuleType(name)

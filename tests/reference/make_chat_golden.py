@@ -16,7 +16,7 @@ TEMPLATES = {
     "chatml": "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + "
     "message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
     "{{ '<|im_start|>assistant\n' }}{% endif %}",
-    # mosaicml/mpt-7b-8k-chat's form: a system message of its own, where there is none
+    # mosaicml/mpt-7b-8k-chat's form: its own system message, if there is none
     "mpt": "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
     "{% set system_message = messages[0]['content'] %}{% elif not 'system' in messages[0]['role'] %}"
     "{% set loop_messages = messages %}{% set system_message = 'A conversation between a user and "
@@ -72,7 +72,7 @@ TEMPLATES = {
     "{% endfor %}\n{{- '>' if add_generation_prompt else '' }}",
 }
 
-# Each alone in a template of its own: what strings are asked, which Python answers by code points.
+# Each alone in its own template: what strings are asked, which Python answers by code points.
 CHARACTERS = {
     "length": "{% for m in messages %}{{ m.content | length }} {% endfor %}",
     "count": "{{ messages[0]['content']|count }}",

@@ -1,4 +1,4 @@
-"""Makes the committed golden numbers in ../golden (see README.md beside this file).
+"""Makes the committed golden numbers in ../golden (see README.md next to this file).
 
 The numbers come from other people's programs, run unchanged: LLM Foundry's MPTForCausalLM (`attn_impl: torch`) for form
 (a), transformers' MptForCausalLM for form (b), Composer's and LLM Foundry's optimizers, schedulers, adaptive clipping and callbacks.
@@ -131,12 +131,12 @@ CASES = [
     Case("c_untied", "foundry", small(tie_word_embeddings=False), seed=3009, seq=8),
     Case("c_softcap", "foundry", small(final_logit_softcapping=2.0), seed=3010, seq=8),
     Case("c_fused", "foundry", small(fuse_norm_attn_norm=True), seed=3011, seq=8),
-    # The shape of most later models: RMSNorm, gated SiLU, no bias, a head of its own.
+    # The shape of most later models: RMSNorm, gated SiLU, no bias, its own head.
     Case("c_modern", "foundry",
          mpt(24, 3, 2, 43, 12, {"alibi": True, "qk_ln": True, "norm_type": "rmsnorm"}, no_bias=True,
              norm_type="low_precision_rmsnorm", ffn_config=ffn("silu", "mptglu", ffn_hidden_size=36),
              tie_word_embeddings=False, final_logit_softcapping=3.0, logit_scale=1.5), seed=3012, seq=12, ignore=True),
-    # rmsnorm beside biases, a gate with biases, a scale but no cap, q and k by layernorm.
+    # rmsnorm with biases, a gate with biases, a scale but no cap, q and k by layernorm.
     Case("c_mixed", "foundry",
          mpt(24, 3, 1, 61, 11, {"qk_ln": True}, norm_type="rmsnorm", norm_eps=1e-3,
              ffn_config=ffn("gelu", "mptglu", approximate="tanh"), expansion_ratio=1.5, tie_word_embeddings=False,

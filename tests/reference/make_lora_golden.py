@@ -1,9 +1,10 @@
-"""Makes ../golden/lora, adapters that PEFT wrote beside transformers' MptForCausalLM, and ../golden/mpt/lora, a model with one.
+"""Makes ../golden/lora, adapters that PEFT wrote for transformers' MptForCausalLM, and ../golden/mpt/lora, a model with
+one.
 
-The models beside which the first stand are those of ../golden/mpt/b1 and b2; both factors of every adapter are random,
-exactly representable in bf16. Each folder has adapter_config.json and adapter_model.safetensors as PEFT's save_pretrained
-writes them, and golden.safetensors: input_ids and logits. mpt/lora.safetensors is like the files of make_golden.py, with
-peft_config beside the model's configuration, and logits, loss and gradients of an fp64 run alone.
+The first adapt the models ../golden/mpt/b1 and b2; both factors of every adapter are random, exactly representable in
+bf16. Each folder has adapter_config.json and adapter_model.safetensors as PEFT's save_pretrained writes them, and
+golden.safetensors: input_ids and logits. mpt/lora.safetensors is like the files of make_golden.py, with peft_config in
+addition to the model's configuration, and logits, loss and gradients of an fp64 run alone.
 
     python make_lora_golden.py [--out ../golden]      # needs torch, transformers, peft, safetensors
 """
@@ -66,7 +67,7 @@ def fill(parameters, deviation, generator):
 
 
 def make_model(out):
-    """Logits, loss and gradients of every parameter, those beside adapters included."""
+    """Logits, loss and gradients of every parameter, adapted ones included."""
     sizes = dict(d_model=16, n_heads=2, n_layers=2, expansion_ratio=4, max_seq_len=8, vocab_size=29)
     settings = dict(r=3, lora_alpha=5, use_rslora=True, target_modules=["Wqkv", "out_proj", "up_proj", "down_proj"])
     generator = torch.Generator().manual_seed(51)

@@ -1,4 +1,4 @@
-"""Makes the golden trainings in ../golden (see README.md beside this file): whole runs of tiny MPTs by PyTorch.
+"""Makes the golden trainings in ../golden (see README.md next to this file): whole runs of tiny MPTs by PyTorch.
 
 What trains is PyTorch: its autograd, its AdamW, its clipping by norm and by value. What is written here is what PyTorch
 has not: the model, its masks, Lion, clipping by rows, the schedules. Before anything is written these are held against
@@ -275,7 +275,7 @@ LINEAR = {"name": "linear_decay_with_warmup", "t_warmup": "3ba", "t_max": "30ba"
 ALL_DROPOUTS = {"resid_pdrop": 0.1, "emb_pdrop": 0.15, "attn_config": {"attn_pdrop": 0.2}}
 
 # The loss does not depend on the keys' bias: its gradient is rounding, of which AdamW with a small eps and Lion would
-# make whole steps. So biases have an eps of their own, and under Lion that one is frozen.
+# make whole steps. So biases have their own eps, and under Lion that one is frozen.
 BIASES = group("bias$", lr=4e-3, eps=1e-3, weight_decay=0.0)
 
 # form -> run -> (options of the model, optimizer, clipping, schedule); see run_config
@@ -392,7 +392,7 @@ def train(config, initial, ids, dtype):
 def make_form(form, out):
     generator = torch.Generator().manual_seed({"a": 6001, "b": 6002}[form])
     initial = initial_parameters(form, generator)
-    # sequences that count by a step of their own, with noise: something to learn
+    # sequences that count by their own step, with noise: something to learn
     starts, steps = (torch.randint(low, high, (BATCHES_PER_EPOCH * BATCH, 1), generator=generator)
                      for low, high in ((0, VOCABULARY), (1, 4)))
     ids = (starts + steps * torch.arange(LENGTH)) % VOCABULARY

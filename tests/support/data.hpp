@@ -1,4 +1,4 @@
-// The folder of shared sample data: PARALLELLM_DATA, or ../shared/data beside the checkout.
+// The folder of shared sample data: PARALLELLM_DATA, or ../shared/data next to the checkout.
 #pragma once
 
 #include <cstdlib>

@@ -94,8 +94,8 @@ class training {
     return out;
   }
 
-  /// The planned bytes of device memory: units, activations and, on a device with memory of its
-  /// own, a batch of ids and labels.
+  /// The planned bytes of device memory: units, activations and, on a device with separate
+  /// memory, a batch of ids and labels.
   [[nodiscard]] std::size_t planned_bytes() {
     parallel::train::stages_of_rank const stages({}, 0, 1, net_.num_blocks());
     mpt::model<T> meta_net(config());

@@ -37,7 +37,7 @@ using wide_t = std::conditional_t<std::is_integral_v<T>, T, double>;
 template <class T, class Device>
 class twin {
  public:
-  /// `offset`: the device's first element lies that many elements behind an address aligned to 128
+  /// `offset`: the device's first element is that many elements after an address aligned to 128
   /// bytes.
   twin(Device const& device, std::vector<T> const& values, std::size_t offset)
       : device_(&device),

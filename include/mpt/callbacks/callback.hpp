@@ -137,7 +137,7 @@ class callback_list {
   }
 
   /// Restores the callbacks whose state is in `saved`, which comes from a file; the others start
-  /// anew. A restored callback may stop the run at once.
+  /// anew. A restored callback may stop the run immediately.
   void restore(run_control& run, nlohmann::json const& saved) {
     for_each([&](auto& c) {
       using type = std::decay_t<decltype(c)>;

@@ -15,8 +15,8 @@
 
 namespace mpt {
 
-/// What the folders of an hf_checkpointer hold beside the values of weights: names and shapes of
-/// tensors, and options of the export.
+/// The contents of an hf_checkpointer's folders other than the values of weights: names and shapes
+/// of tensors, and options of the export.
 struct hf_exports {
   hf::stored_tensors tensors;
   hf::export_options options;

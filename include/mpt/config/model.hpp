@@ -117,7 +117,7 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
 /// Width of all query heads together.
 [[nodiscard]] std::int64_t query_width(model_config const& model);
 
-/// Whether a norm of this kind has a bias beside its weight.
+/// Whether a norm of this kind has a bias in addition to its weight.
 [[nodiscard]] bool has_norm_bias(model_config const& model, norm_kind kind);
 
 /// The number of key heads, which is that of value heads.

@@ -105,7 +105,7 @@ enum class bad_batch_policy : std::uint8_t {
 /// The definition of a spike and the reaction to it; see spike_limits.
 struct spike_check_config {
   bad_batch_policy on_spike = bad_batch_policy::skip;
-  double deviations = 6;  ///< a spike lies more than this many standard deviations above the mean
+  double deviations = 6;      ///< a spike is more than this many standard deviations above the mean
   std::int64_t window = 128;  ///< updates over which mean and deviation are computed
 
   friend bool operator==(spike_check_config const&, spike_check_config const&) = default;
@@ -190,7 +190,7 @@ struct evaluation_config {
   friend bool operator==(evaluation_config const&, evaluation_config const&) = default;
 };
 
-/// What a run prints and records.
+/// The output and the records of a run.
 struct output_config {
   bool progress_bar = false;
   bool log_to_console = true;

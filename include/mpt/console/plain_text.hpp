@@ -7,7 +7,7 @@
 
 namespace mpt::console {
 
-/// `text` with U+FFFD in place of everything that a terminal or browser obeys: bytes that are no
+/// `text` with U+FFFD in place of everything that a terminal or browser obeys: bytes that are not
 /// UTF-8, control characters except line ends and tabs, and characters that change the direction of
 /// the text around them.
 [[nodiscard]] std::string plain_text(std::string_view text);

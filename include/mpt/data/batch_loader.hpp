@@ -44,8 +44,8 @@ struct batch_loader_options {
   std::uint64_t epoch_batches = 0;  ///< training: length of an epoch in batches; 0: the whole set
   std::size_t prefetch = 2;         ///< batches read ahead, at least 1
   std::uint64_t max_cache_bytes = std::uint64_t{1} << 32;  ///< for the shards of a shuffle block
-  /// Of remote sets, samples of this rank whose shards are downloaded ahead, at most an epoch's; 0:
-  /// of eight batches.
+  /// For remote sets: the samples of this rank whose shards are downloaded ahead, at most an
+  /// epoch's; 0: of eight batches.
   std::uint64_t predownload = 0;
 };
 

@@ -31,7 +31,7 @@ namespace mpt::data {
 
 enum class text_format { json_lines, parquet, plain };
 
-/// What an error says of a Parquet file in a build without Arrow's C++ library.
+/// The error message for a Parquet file in a build without Arrow's C++ library.
 inline constexpr std::string_view parquet_advice =
     "Parquet is read where Arrow's C++ library was found when this was built; convert it: python3 "
     "-c \"import pandas; pandas.read_parquet('IN.parquet').to_json('OUT.jsonl', orient='records', "

@@ -18,9 +18,9 @@ class byte_lock {
   /// Opens `file`, which must exist, and locks nothing yet.
   byte_lock(std::filesystem::path file, std::uint64_t byte);
 
-  /// Locks the byte beside others that share it, in place of the lock that this object has. Returns
-  /// whether that was possible at once; if not, nothing changes. Throws where the file system has
-  /// no locks.
+  /// Locks the byte together with others that share it, in place of the lock that this object has.
+  /// Returns whether that was possible without waiting; if not, nothing changes. Throws where the
+  /// file system has no locks.
   [[nodiscard]] bool try_shared();
 
   /// The same, with no other lock on the byte.

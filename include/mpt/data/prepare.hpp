@@ -50,7 +50,7 @@ struct prepare_progress {
 /// training data, one of every k documents (held_out) or the others (rest).
 enum class document_part { all, held_out, rest };
 
-/// What is known of input files that are not here before their turn comes.
+/// The known properties of input files that are downloaded when their turn comes.
 struct deferred_files {
   std::vector<std::string> identities{};  ///< of each input, by name and content, for the record
   std::vector<std::uint64_t> bytes{};     ///< size of each input
@@ -68,7 +68,7 @@ struct prepare_options {
   std::vector<std::string> hashes{};                                 ///< see hash.hpp
   std::optional<std::uint64_t> size_limit = std::uint64_t{1} << 26;  ///< most bytes of a raw shard
   std::optional<std::uint64_t>
-      max_samples{};  ///< the set ends after so many; no input is got after
+      max_samples{};  ///< the set ends after this many; no input is read after
   document_part part = document_part::all;
   std::uint64_t hold_out_every = 20;  ///< k, for held_out and rest
   std::uint64_t first_input =

@@ -1,10 +1,10 @@
 // The journal that makes `prepare` restartable.
 //
-// `prepare.journal` lies in the output folder while a set is being written. Its first line holds
-// the parameters; every finished shard adds a line: the shard's index entry, the position in the
-// input at which the next sample starts, and the counts up to that position. A line is valid if it
-// ends in '\n' (it is fsynced after the shard) and its checksum matches, so a kill at any moment
-// loses at most the unfinished shard. When the set is complete, index.json is written, then
+// `prepare.journal` is in the output folder while a set is being written. Its first line holds the
+// parameters; every finished shard adds a line: the shard's index entry, the position in the input
+// at which the next sample starts, and the counts up to that position. A line is valid if it ends
+// in '\n' (it is fsynced after the shard) and its checksum matches, so a kill at any moment loses
+// at most the unfinished shard. When the set is complete, index.json is written, then
 // `prepare.json` (parameters and counts), and then the journal is removed. Every MDS reader ignores
 // both names.
 #pragma once

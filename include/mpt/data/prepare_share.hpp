@@ -1,9 +1,9 @@
 // `prepare` by several processes, on one machine or on several that share a disk.
 //
-// Process i of n takes whole input files, those whose middle byte lies in the i-th of n equal parts
+// Process i of n takes whole input files, those whose middle byte is in the i-th of n equal parts
 // of all bytes, and writes an MDS set of them into the sub-folder part-0000i-of-0000n: the set that
 // `prepare` makes of these files alone, with its journal, so each process restarts by itself. The
-// process that finds all parts complete writes the index of the whole set, whose shards lie in the
+// process that finds all parts complete writes the index of the whole set, whose shards are in the
 // sub-folders; the result depends on the inputs and on n, not on the order in which processes run.
 // Every part records all inputs and parameters, and parts whose records differ are never merged.
 // The result differs from that of one process only at the ends of parts: every part drops its

@@ -1,6 +1,6 @@
-// Records beside a result of how it was made: parameters by name, as JSON, and the files that were
-// read; and the tokenizer that made a set of tokens. A program that finds an earlier result
-// compares its record with the current parameters.
+// Records, stored with a result, of how it was made: parameters by name, as JSON, and the files
+// that were read; and the tokenizer that made a set of tokens. A program that finds an earlier
+// result compares its record with the current parameters.
 #pragma once
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // shard_cache: the shards of remote MDS sets, as far as they are needed, in folders on this
 // machine.
 //
-// Each set has a folder, in which its index.json lies and its shards come and go:
+// Each set has a folder, which holds its index.json and, for a while, its shards:
 //
 //   index.json, shard.00017.mds ...      whole, checked, not compressed
 //   .streaming/locks                     its text is the set's address; byte n locks shard n
@@ -81,7 +81,7 @@ class shard_cache {
 
   [[nodiscard]] std::size_t size() const { return sets_.size(); }
 
-  /// The number of the set with this folder; nothing where there is none.
+  /// The number of the set with this folder; nothing if there is none.
   [[nodiscard]] std::optional<std::size_t> find(std::filesystem::path const& folder) const;
 
   /// The address of the set whose cache a folder is.

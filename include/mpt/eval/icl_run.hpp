@@ -113,8 +113,8 @@ template <class Model>
                                    std::optional<std::int64_t> batches = std::nullopt,
                                    std::function<void(std::size_t)> const& on_progress = {},
                                    std::vector<std::int32_t> const& extra_end_tokens = {}) {
-  task_result out{.label = task.config.label, .kind = task.config.kind, .shots = shots};
-  out.max_seq_len = task.config.max_seq_len;
+  task_result result{.label = task.config.label, .kind = task.config.kind, .shots = shots};
+  result.max_seq_len = task.config.max_seq_len;
   auto const affixes = read_text_affixes(tokenizer);
   auto end_tokens = extra_end_tokens;
   if (auto const end = tokenizer.eos_id()) end_tokens.push_back(*end);
@@ -128,9 +128,9 @@ template <class Model>
       if (on_progress) on_progress(i + 1);
     }
     detail::share_rows(rows, sharing);
-    out.parts.push_back({category, std::move(rows)});
+    result.parts.push_back({category, std::move(rows)});
   }
-  return out;
+  return result;
 }
 
 }  // namespace mpt::eval

@@ -3,7 +3,7 @@
 // The rule is LLM Foundry's (llmfoundry/data/packing.py), choice by choice, so that rows are equal.
 // The examples of a batch are packed longest first. Each goes into the first bin with room for it,
 // and that bin then moves to the end of the list; when exactly as many examples are left as bins
-// are still needed, each example gets a bin of its own. The fullest bins are the batch's rows; the
+// are still needed, each example gets its own bin. The fullest bins are the batch's rows; the
 // other bins are left over and open the next batch. Packing reads lengths only, so a resumed run
 // restores its state by packing again from its start.
 #pragma once
@@ -60,9 +60,9 @@ class bin_packer {
   std::uint64_t batches_ = 0;
 };
 
-/// How long the rows of a batch are, by the rule of LLM Foundry's collator for the global batch as a
-/// whole. Padding has no label and no token attends to it, so trimming saves computation and leaves
-/// the loss unchanged.
+/// How long the rows of a batch are, by the rule of LLM Foundry's collator for the global batch as
+/// a whole. Padding has no label and no token attends to it, so trimming saves computation and
+/// leaves the loss unchanged.
 enum class row_trimming : std::uint8_t {
   none,         ///< max_seq_len
   to_multiple,  ///< the longest row, rounded up to a multiple of 8; max_seq_len in a run's first

@@ -24,7 +24,7 @@ namespace mpt::finetune {
 /// A place in a table, between two of its bytes.
 enum class csv_place { cell_begin, text, quotes, quote_in_quotes };
 
-/// The place behind byte `c`: a quote mark opens a quoted cell only at the cell's beginning, and a
+/// The place after byte `c`: a quote mark opens a quoted cell only at the cell's beginning, and a
 /// row ends with a line end that is not in quotes.
 [[nodiscard]] constexpr csv_place csv_place_after(csv_place place, char c) {
   if (place == csv_place::quotes) return c == '"' ? csv_place::quote_in_quotes : csv_place::quotes;

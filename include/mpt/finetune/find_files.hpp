@@ -4,7 +4,7 @@
 // data_files name. A folder's README.md may name them, too. A single file
 // belongs to the split in its name (test.jsonl), else to `train`; a request for another split is an
 // error, so that no evaluation reads training data. Nothing is downloaded here: a name on the
-// Hugging Face Hub that is no local folder is an error that says what to do.
+// Hugging Face Hub that is not a local folder is an error that says what to do.
 //
 // The dataset card of a data folder, its README.md as on the Hugging Face Hub: `configs` in the
 // YAML header lists configurations, each with the files of its splits.

@@ -2,9 +2,8 @@
 //
 // The search is LLM Foundry's (auto_packing_ratio): up to 20 ratios from 1 to max_seq_len / 100 are
 // tried in ascending order on the data of the first hundred batches of the largest ratio. The
-// result is the last ratio before the first that leaves examples over. Data behind those batches
-// may still leave bins over. Every rank finds the same ratio, since it knows the lengths of all
-// examples.
+// result is the last ratio before the first that leaves examples over. Later batches may still
+// leave bins over. Every rank finds the same ratio, since it knows the lengths of all examples.
 #pragma once
 
 #include <cstddef>

@@ -69,11 +69,11 @@ inline nlohmann::json parquet_value(arrow::Array const& column, std::int64_t row
     }
     case arrow::Type::STRUCT: {
       auto const& fields = static_cast<arrow::StructArray const&>(column);
-      auto out = nlohmann::json::object();
+      auto members = nlohmann::json::object();
       for (int i = 0; i < fields.num_fields(); ++i)
-        out[fields.struct_type()->field(i)->name()] =
+        members[fields.struct_type()->field(i)->name()] =
             parquet_value(*fields.field(i), row, location);
-      return out;
+      return members;
     }
     default: return nullptr;
   }

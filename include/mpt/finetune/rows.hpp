@@ -1,6 +1,6 @@
 // Rows of one length with padding, made from bins of examples: the batch that a step trains on.
 //
-// Padding has no label, so it adds no loss. It is a document of its own, so no token attends to
+// Padding has no label, so it adds no loss. It is its own document, so no token attends to
 // padding at the left.
 #pragma once
 

@@ -51,7 +51,7 @@ inline constexpr std::array<split_words, 3> known_splits = {
 
 }  // namespace detail
 
-/// The splits of `files`, which lie below `folder`. A file may belong to several.
+/// The splits of `files`, which are below `folder`. A file may belong to several.
 [[nodiscard]] std::map<std::string, std::vector<std::filesystem::path>> splits_of(
     std::filesystem::path const& folder, std::vector<std::filesystem::path> const& files);
 

@@ -172,13 +172,13 @@ class decoder : public text_model {
     for (auto const text : texts) lengths[text] += rows;
     if (wanted == 0) return {};
     auto const vocabulary = static_cast<std::size_t>(config().vocab_size);
-    std::vector<float> out(texts.size() * static_cast<std::size_t>(wanted) * vocabulary);
+    std::vector<float> all_logits(texts.size() * static_cast<std::size_t>(wanted) * vocabulary);
     if (has_logits_) {
       auto const local = net_.local_vocabulary();
       auto const first = static_cast<std::ptrdiff_t>(local.begin);
       auto const width = static_cast<std::size_t>(local.count);
       parallel::read_on_host(device_, state.logits.span(), [&](auto logits) {
-        auto target = out.begin() + first;
+        auto target = all_logits.begin() + first;
         for (std::size_t offset = 0; offset < logits.size(); offset += width) {
           std::ranges::transform(logits.subspan(offset, width), target,
                                  [](auto logit) { return static_cast<float>(logit); });
@@ -186,8 +186,8 @@ class decoder : public text_model {
         }
       });
     }
-    if (passes_.sum_logits) passes_.sum_logits(out);
-    return out;
+    if (passes_.sum_logits) passes_.sum_logits(all_logits);
+    return all_logits;
   }
 
   model<T, Comm> const& net_;
@@ -197,7 +197,7 @@ class decoder : public text_model {
   decoder_passes passes_;
 };
 
-/// The bytes of its arena that a decoder needs: its own memory and, behind it, that of the largest
+/// The bytes of its arena that a decoder needs: its own memory and, after it, that of the largest
 /// pass, which takes `pass_bytes(microbatch)`.
 template <class T, class Comm, class PassBytes>
 [[nodiscard]] std::size_t decoder_bytes(model<T, Comm> const& net, decoder_room room,

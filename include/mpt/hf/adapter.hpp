@@ -57,7 +57,7 @@ class peft_adapter {
 [[nodiscard]] std::vector<named_shape> adapters_of(std::span<named_shape const> tensors);
 [[nodiscard]] std::vector<named_shape> without_adapters(std::span<named_shape const> tensors);
 
-/// The options for exporting the adapter of `model`, whose weights lie in the folder `base` ("":
+/// The options for exporting the adapter of `model`, whose weights are in the folder `base` ("":
 /// not known).
 [[nodiscard]] export_options adapter_options_of(model_config const& model, precision type,
                                                 std::string const& base);

@@ -62,6 +62,11 @@ void add_remote_code(hf::export_options& options, model_config const& config);
 /// files when it is known (tokenizer_of_export), and the model's code when transformers has no
 /// class for this form. Adapters are merged into the weights that they adapt. Weights that float16
 /// cannot hold are an error.
+///
+///     export_hugging_face(model_source("runs/first"), "exported", {.dtype = "bfloat16"});
+///
+/// - `source`: a checkpoint, the folder of a run, or a Hugging Face folder
+/// - `out`: the folder, which appears when it is complete
 void export_hugging_face(model_source const& source, std::filesystem::path const& out,
                          convert_options const& options);
 

@@ -36,7 +36,7 @@ struct generation_defaults {
 
 /// Reads generation_config.json of a folder, by transformers' rules: without `do_sample` it is
 /// greedy, and with it temperature 1 and the 50 most likely tokens are meant where the file names
-/// no others. All are none where there is no such file. Throws for a value of another type.
+/// no others. All are none if there is no such file. Throws for a value of another type.
 [[nodiscard]] generation_defaults read_generation_defaults(std::filesystem::path const& folder);
 
 struct text_ends {

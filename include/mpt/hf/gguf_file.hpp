@@ -48,8 +48,8 @@ inline constexpr std::uint64_t gguf_alignment = 32;
 /// A GGUF file being written. If it is destroyed before `finish`, it leaves nothing behind.
 class gguf_writer {
  public:
-  /// Writes everything but elements of `path` under a temporary name beside it. Throws for names
-  /// that are used twice, and for types other than f32, f16 and bf16.
+  /// Writes everything but elements of `path` under a temporary name in the same folder. Throws for
+  /// names that are used twice, and for types other than f32, f16 and bf16.
   gguf_writer(std::filesystem::path path, std::vector<gguf_field> const& fields,
               std::vector<gguf_tensor> tensors, parallel::action_hook on_action = {});
   gguf_writer(gguf_writer&&) = delete;

@@ -1,5 +1,5 @@
-// What llama.cpp computes of a model, in the terms of its GGUF files: which forms it holds at all,
-// the fields that describe them, and its names of the tensors with the parameters that fill them.
+// A model in the terms of llama.cpp's GGUF files: which forms they can hold, the fields that
+// describe them, and its names of the tensors with the parameters that fill them.
 //
 // llama.cpp has one architecture for a family of models; model_family::gguf says which, and what is
 // particular about it. MPT is one more: LayerNorm, learned positions or ALiBi, clipped projections,
@@ -36,7 +36,7 @@ namespace mpt::hf {
 /// The reasons for which llama.cpp cannot compute this model; empty when it can.
 [[nodiscard]] std::vector<std::string> gguf_gaps(model_config const& model);
 
-/// What llama.cpp computes a little differently, one sentence each.
+/// The things that llama.cpp computes a little differently, one sentence each.
 [[nodiscard]] std::vector<std::string> gguf_notes(model_config const& model);
 
 /// The fields that describe a model without gaps, whose matrices are stored as `type`. `name` is

@@ -1,4 +1,4 @@
-// The model in Python, for transformers. It is written beside the weights of every form that
+// The model in Python, for transformers. It is written next to the weights of every form that
 // transformers' own MptForCausalLM lacks, and transformers loads it with trust_remote_code.
 //
 // The modules are src/mpt/hf/remote_code/*.py; CMake puts their text into the library. One module

@@ -1,5 +1,5 @@
-// stored_layout: where the elements of our parameters lie in the tensors of a family's folder, and
-// where the elements of those tensors lie in our parameters. Both directions are one table of
+// stored_layout: where the elements of our parameters are in the tensors of a family's folder, and
+// where the elements of those tensors are in our parameters. Both directions are one table of
 // pieces, runs of rows of a parameter that are runs of rows of a tensor. A transposed tensor is one
 // piece whose rows are the other's columns.
 //

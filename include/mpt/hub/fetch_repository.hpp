@@ -25,7 +25,7 @@ namespace mpt::hub {
 /// Chooses the files that are needed among all of a repository.
 using file_choice = std::function<listing(listing const& files)>;
 
-/// What a fetch tells while it works; each may be empty.
+/// The reports of a fetch while it works; each may be empty.
 struct fetch_events {
   std::function<void(std::string const& sentence)> note{};
   /// Bytes that are there of the bytes in all, of `files` files, and the file that is being got.

@@ -31,8 +31,8 @@ struct listed_file {
 
 using listing = std::vector<listed_file>;
 
-/// Adds the files of one page of the hub's listing. Throws where the page is none: paths that lead
-/// out of a folder, or ids that are none.
+/// Adds the files of one page of the hub's listing. Throws for a page that is not a listing: with
+/// paths that lead out of a folder, or invalid ids.
 void add_page(listing& files, nlohmann::json const& page, std::string_view source);
 
 /// Throws where a whole listing has a file twice, or one below another.

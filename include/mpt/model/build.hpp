@@ -236,37 +236,37 @@ class layer_builder {
     auto const attn = attention_of_layer(config_, i);
     auto const model_heads = heads();
     auto const queries = position_.queries_of(model_heads);
-    attention<T, Comm> out;
-    out.layout = local_heads();
-    out.own_keys = key_source(config_, i) == i;
+    attention<T, Comm> layer;
+    layer.layout = local_heads();
+    layer.own_keys = key_source(config_, i) == i;
     if (groups_.context.exchange_heads()) check_exchanged_heads(model_heads);
-    out.ranks = groups_.context;
-    out.qkv = make_qkv(prefix, model_heads, out.own_keys);
-    out.query_key = make_query_key_norm(prefix, model_heads, out.own_keys);
-    out.out =
+    layer.ranks = groups_.context;
+    layer.qkv = make_qkv(prefix, model_heads, layer.own_keys);
+    layer.query_key = make_query_key_norm(prefix, model_heads, layer.own_keys);
+    layer.out =
         make_last_projection(prefix + "out_proj", model_heads.width(),
                              rows_of_heads(queries, model_heads.dim), has_out_proj_bias(config_));
-    out.scores = {.scale = softmax_scale(config_),
-                  .dropout = {.probability = static_cast<float>(attn.attn_pdrop),
-                              .first_head = queries.begin,
-                              .heads = model_heads.heads},
-                  .softcap = attn.attn_logit_softcapping.value_or(0.0),
-                  .window = attn.sliding_window_size};
-    out.dropout_operation = stream_id(prefix + "dropout");
+    layer.scores = {.scale = softmax_scale(config_),
+                    .dropout = {.probability = static_cast<float>(attn.attn_pdrop),
+                                .first_head = queries.begin,
+                                .heads = model_heads.heads},
+                    .softcap = attn.attn_logit_softcapping.value_or(0.0),
+                    .window = attn.sliding_window_size};
+    layer.dropout_operation = stream_id(prefix + "dropout");
     if (attn.alibi) {
       auto const slopes = alibi_slopes(static_cast<int>(model_heads.heads), attn.alibi_bias_max);
-      out.slopes.assign(slopes.begin() + queries.begin,
-                        slopes.begin() + queries.begin + queries.count);
+      layer.slopes.assign(slopes.begin() + queries.begin,
+                          slopes.begin() + queries.begin + queries.count);
     }
     if (attn.rope) {
-      out.positions.rotary = {.frequencies = rotary_frequencies(*attn.rope, out.layout.dim),
-                              .growths = rotary_growths(*attn.rope, out.layout.dim),
-                              // the middle keeps xPos's factors close to 1 at all positions
-                              .origin = config_.max_seq_len / 2};
+      layer.positions.rotary = {.frequencies = rotary_frequencies(*attn.rope, layer.layout.dim),
+                                .growths = rotary_growths(*attn.rope, layer.layout.dim),
+                                // the middle keeps xPos's factors close to 1 at all positions
+                                .origin = config_.max_seq_len / 2};
     }
-    out.positions.temperature_scale = attn.temperature.attn_scale;
-    out.positions.temperature_floor_scale = attn.temperature.floor_scale;
-    return out;
+    layer.positions.temperature_scale = attn.temperature.attn_scale;
+    layer.positions.temperature_floor_scale = attn.temperature.floor_scale;
+    return layer;
   }
 
   [[nodiscard]] feed_forward<T, Comm> make_feed_forward(std::string const& prefix,

@@ -1,7 +1,7 @@
 // model: a decoder built from the library's layers, as its configuration describes it: an MPT in
 // the form of LLM Foundry's YAML files (learned positions, biases) or of the Hugging Face hub
 // (ALiBi, no biases), or a model of another family. Parameter names are those of LLM Foundry's
-// checkpoints and the hub's MPTs; the other families' files have names of their own.
+// checkpoints and the hub's MPTs; the other families' files have their own names.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ namespace mpt {
 
 using parallel::kv_cache;
 
-/// The state of one pass. The caches are copies of views: a pass writes rows behind those in use
-/// and does not change their number.
+/// The state of one pass. The caches are copies of views: a pass writes rows after those in use and
+/// does not change their number.
 template <class T>
 struct continuation : continued_texts {
   std::vector<std::vector<kv_cache<T>>> caches;  ///< by block and sequence; empty: no local keys

@@ -13,7 +13,7 @@
 
 namespace mpt {
 
-/// The token that stands between documents packed into a sequence.
+/// The token between documents packed into a sequence.
 struct document_separator {
   enum class side { none, ends_document, begins_document };
   side boundary = side::none;  // whether it is a document's last token (eos) or its first (bos)

@@ -14,7 +14,7 @@
 
 namespace mpt::net {
 
-/// What a download needs.
+/// The parameters of a download.
 struct network {
   http_client client;
 };
@@ -31,7 +31,7 @@ class changed_file : public parallel::error {
   using error::error;
 };
 
-/// What is known of a file beforehand.
+/// The properties of a file that are known beforehand.
 struct expected_content {
   std::optional<std::uint64_t> size{};
   std::uint64_t max_size = std::numeric_limits<std::uint64_t>::max();

@@ -30,7 +30,7 @@ class remote_folder {
   /// files.
   [[nodiscard]] std::string identity() const;
 
-  /// What a response that is no success means, and what to check.
+  /// The meaning of a response that is not a success, and what to check.
   [[nodiscard]] std::string explanation(http_response const& response) const;
 
  private:

@@ -23,14 +23,14 @@ struct batch_value {
 /// does not tell come last, by name.
 [[nodiscard]] std::vector<std::string> evaluation_labels(run_record const& run);
 
-/// What the evaluations of a run on one set found.
+/// The results of a run's evaluations on one set.
 struct set_evaluation {
   std::string label;  // of the set; "" where the run has only one
   std::optional<batch_value> loss, lowest_loss;
   std::optional<double> accuracy;  // of the last evaluation
 };
 
-/// What is not known is empty. From the summary where the run ended, else from its metrics.
+/// Unknown facts are empty. Taken from the summary if the run ended, else from its metrics.
 struct run_facts {
   std::optional<std::int64_t> batches;
   std::optional<double> tokens;
@@ -49,7 +49,7 @@ struct run_facts {
 [[nodiscard]] run_facts facts_of(run_record const& run);
 
 /// Lets the first evaluation set that all runs with evaluations have stand for all sets of each, so
-/// that their values can be compared. Returns false where there is no such set.
+/// that their values can be compared. Returns false if there is no such set.
 bool compare_by_common_set(std::vector<run_facts*> const& runs);
 
 /// The cells of a run in a table like those of published runs (see mpt::run_row), or of its titles.

@@ -34,7 +34,7 @@ struct time_split {
   double training = 0;  // batches that count
   double data = 0;      // waiting for data, within training
   double evaluation = 0;
-  double saving = 0;     // training stood still
+  double saving = 0;     // training was stalled
   double lost = 0;       // training of batches that were trained again after a restart
   double remaining = 0;  // what the run did not account for
 
@@ -60,7 +60,7 @@ struct run_program {
 struct run_record {
   std::string name;
   std::filesystem::path folder;                      // as it was named
-  std::filesystem::path save_folder;                 // "" where there is none
+  std::filesystem::path save_folder;                 // "" if there is none
   std::filesystem::path metrics_file;                // likewise
   std::map<std::string, curve, std::less<>> curves;  // by the name of the logged number
   std::vector<curve> memory_by_rank;                 // peaks of device memory so far, in bytes
@@ -82,10 +82,10 @@ struct run_record {
 };
 
 /// Reads the run in `path`: a run's save_folder, the folder that holds it, or its metrics file.
-/// What is damaged is left out and named in `problems`. Throws where there is no run.
+/// Damaged records are left out and named in `problems`. Throws if there is no run.
 [[nodiscard]] run_record read_run(std::filesystem::path const& path);
 
-/// Names of runs that are alike get their folders behind them.
+/// Equal names of runs get their folders appended.
 void distinguish_names(std::vector<run_record>& runs);
 
 }  // namespace mpt::report

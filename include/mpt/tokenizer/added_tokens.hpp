@@ -17,11 +17,11 @@
 
 namespace mpt {
 
-/// How an added token matches beside other characters.
+/// How an added token matches next to other characters.
 struct match_rules {
   bool strip_left = false;   ///< white space before it becomes part of it
   bool strip_right = false;  ///< white space after it becomes part of it
-  bool whole_word = false;   ///< it does not match beside a character of a word
+  bool whole_word = false;   ///< it does not match next to a character of a word
 };
 
 /// A set of added tokens to be found in text.

@@ -1,5 +1,5 @@
-// Classes of characters that the split patterns know: \p{L}, \p{N}, \s and the rest, and beside
-// them marks (\p{M}), the case of letters, and the characters of words (\w).
+// Classes of characters that the split patterns know: \p{L}, \p{N}, \s and the rest, and also marks
+// (\p{M}), the case of letters, and the characters of words (\w).
 //
 // \s is Unicode's White_Space property, which differs from C's isspace: it includes U+0085, U+00A0
 // and U+2028, and excludes U+200B and U+001C. Letters and numbers are the general categories L* and

@@ -1,7 +1,7 @@
 // The tokens with which the characters of a word begin, before merges, in SentencePiece's BPE.
 //
-// A character that is no token becomes the tokens of its bytes, else the unknown token. Cost: one
-// table look-up for a character below U+3000, a hash for others.
+// A character that is not a token becomes the tokens of its bytes, else the unknown token. Cost:
+// one table look-up for a character below U+3000, a hash for others.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mpt {
 
-/// What becomes of characters that are no tokens.
+/// The treatment of characters that are not tokens.
 struct unknown_rules {
   bool use_bytes = false;  ///< the tokens "<0x00>" to "<0xFF>", if all of its bytes have one
   std::int32_t id = -1;    ///< the unknown token; -1: the character is left out

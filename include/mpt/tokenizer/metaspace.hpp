@@ -2,11 +2,10 @@
 // tokens.
 //
 // A text usually gets one "▁" in front, so that its first word is spelt as any other. Tokens named
-// "<0x00>" to "<0xFF>" are single bytes, for characters that are no tokens. Merges run over the
+// "<0x00>" to "<0xFF>" are single bytes, for characters that are not tokens. Merges run over the
 // characters of a whole text; where no merge of a vocabulary joins another character to a "▁" that
-// follows it, merging the words between such places one by one gives the same ids.
-// Paper: Kudo, Richardson, "SentencePiece: A simple and language independent subword tokenizer"
-// (2018).
+// follows it, merging the words between such places one by one gives the same ids. Paper: Kudo,
+// Richardson, "SentencePiece: A simple and language independent subword tokenizer" (2018).
 #pragma once
 
 #include <cstddef>
@@ -27,7 +26,7 @@ enum class prefix_scheme : std::uint8_t {
   always,  ///< also after every added token
 };
 
-/// What tokenizer.json's pre_tokenizer Metaspace does, after it has spelt spaces as "▁".
+/// The splitting by tokenizer.json's pre_tokenizer Metaspace, after it has spelt spaces as "▁".
 struct options {
   prefix_scheme prefix = prefix_scheme::always;
   bool split = true;  ///< every "▁" begins a word
@@ -48,8 +47,8 @@ struct options {
 /// Whether a "▁" follows another character somewhere in the token.
 [[nodiscard]] bool joins_words(std::string_view token);
 
-/// The end of the word that begins at `position`: the next "▁" behind it, or, if `runs` says that
-/// several "▁" begin one word, the next "▁" behind another character.
+/// The end of the word that begins at `position`: the next "▁" after it, or, if `runs` says that
+/// several "▁" begin one word, the next "▁" after another character.
 [[nodiscard]] std::size_t end_of_word(std::string_view text, std::size_t position, bool runs);
 
 }  // namespace mpt::metaspace

@@ -1,8 +1,8 @@
 // Decoding ids one at a time, for text that appears while it is generated.
 //
 // A byte-level token may end in the middle of a UTF-8 character; such bytes (at most 3) wait for
-// the next token. Byte tokens of SentencePiece wait for the next token that is none, since one
-// wrong byte makes all of them U+FFFD. The output is always whole characters, and all output
+// the next token. Byte tokens of SentencePiece wait for the next token that is not a byte, since
+// one wrong byte makes all of them U+FFFD. The output is always whole characters, and all output
 // together, with `finish`, equals decoding all ids at once.
 #pragma once
 

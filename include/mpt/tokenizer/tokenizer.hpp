@@ -39,7 +39,7 @@ enum class special_tokens : std::uint8_t { keep, skip };
 /// Text to ids and back.
 class tokenizer {
  public:
-  /// Loads a tokenizer.json, or the one in a folder, with the tokenizer_config.json beside it if
+  /// Loads a tokenizer.json, or the one in a folder, with the tokenizer_config.json next to it if
   /// there is one. Errors: the file is missing (names like "owner/name" are not downloaded) or not
   /// supported.
   [[nodiscard]] static tokenizer load(std::filesystem::path const& file_or_folder);

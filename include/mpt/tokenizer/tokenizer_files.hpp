@@ -35,7 +35,7 @@ struct tokenizer_files {
 };
 
 /// Reads tokenizer.json, given as the file or as its folder, and tokenizer_config.json and
-/// special_tokens_map.json beside it.
+/// special_tokens_map.json next to it.
 [[nodiscard]] tokenizer_files read_tokenizer_files(std::filesystem::path const& file_or_folder);
 
 /// The text of the token with a role ("eos_token"), as transformers finds it. It is named by

@@ -8,12 +8,12 @@
 // - SentencePiece's BPE (`Sequence` of Replace, ByteFallback, Fuse, Strip; Llama 2, Mistral):
 //   normalizer none, or Prepend of "▁" and Replace of " " by "▁"; pre_tokenizer none or Metaspace.
 //
-// Of `model` are read vocab, merges as "a b" or ["a", "b"], ignore_merges, and for SentencePiece
+// Read from `model` are vocab, merges as "a b" or ["a", "b"], ignore_merges, and for SentencePiece
 // byte_fallback, unk_token and fuse_unk; further added_tokens. Unsupported settings that would
 // change ids (dropout, other types or patterns, ...) are errors that name the field. Fields without
 // effect on the ids of a text itself are ignored: post_processor (text_affixes.hpp reads it), and
-// truncation and padding (settings of a caller's batches, which transformers overrides as well).
-// A byte-level vocabulary must hold every byte that occurs in UTF-8 (all but C0, C1, F5-FF, which
+// truncation and padding (settings of a caller's batches, which transformers overrides as well). A
+// byte-level vocabulary must hold every byte that occurs in UTF-8 (all but C0, C1, F5-FF, which
 // GPT-NeoX's lacks), one of SentencePiece every such byte or an unk_token: then every text has ids.
 // Cost: memory for the JSON tree while reading, a few times the size of the file.
 #pragma once

@@ -1,7 +1,7 @@
 // UTF-8, read with checks: one character at a time, with its validity.
 //
-// Text comes from crawls and files, so it may hold bytes that are no UTF-8. They are replaced as by
-// a lossy decoder (Unicode 15, section 3.9, "substitution of maximal subparts", the rule of
+// Text comes from crawls and files, so it may hold bytes that are not UTF-8. They are replaced as
+// by a lossy decoder (Unicode 15, section 3.9, "substitution of maximal subparts", the rule of
 // Python's errors="replace" and Rust's from_utf8_lossy, too): every longest prefix of a character
 // that cannot be continued becomes one U+FFFD. A prefix that is cut off by the end of the text is
 // distinguished from a wrong one, because a streaming decoder must wait for the remaining bytes.

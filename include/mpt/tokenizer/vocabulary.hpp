@@ -26,7 +26,7 @@
 
 namespace mpt {
 
-/// What the decoder of a tokenizer does.
+/// The steps of a tokenizer's decoder.
 struct decoding_rules {
   bool byte_level = true;           ///< tokens spell bytes; the rest holds for other tokens
   bool mark_is_space = false;       ///< "▁" is a space (Replace)

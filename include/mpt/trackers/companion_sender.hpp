@@ -1,8 +1,9 @@
 // companion_sender: sends a journal's lines to a Python client, in a process that runs
 // src/companion/tracker.py.
 //
-// companion_process: a program that works beside this one and is fed lines by a pipe. It is another
-// program, not a copy of this process as in helper_process.hpp, and outlives it where it has to.
+// companion_process: a program that runs alongside this one and receives lines through a pipe. It
+// is another program, not a copy of this process as in helper_process.hpp, and outlives it where it
+// has to.
 #pragma once
 
 #include <chrono>
@@ -27,8 +28,8 @@ class companion_process {
  public:
   using cancellation = std::function<bool()>;
 
-  /// Starts `words`, found as a shell would, with standard error appended to `log`, in a process
-  /// group of its own, so that signals of a terminal do not reach it, and without this process's
+  /// Starts `words`, found as a shell would, with standard error appended to `log`, in its own
+  /// process group, so that signals of a terminal do not reach it, and without this process's
   /// other files. Throws when it cannot be started.
   companion_process(std::vector<std::string> const& words, std::filesystem::path const& log);
   companion_process(companion_process&&) = delete;

@@ -1,4 +1,4 @@
-// journal_tracker: a tracker that writes what it is told to a journal, which a thread of its own
+// journal_tracker: a tracker that writes what it is told to a journal, which its own thread
 // sends. However slow or dead the destination is, the run writes one line a batch to a local file.
 #pragma once
 

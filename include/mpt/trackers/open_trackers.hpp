@@ -22,8 +22,8 @@ namespace mpt::trackers {
 /// need: a Python client, its key, a server's address, or libcurl (`client` is then empty).
 [[nodiscard]] loggers_config checked_loggers(loggers_config loggers, http_client const& client);
 
-/// What opens the trackers of a run; on rank 0 alone. They show `loggers.settings` as the run's
-/// configuration: who reads a file by load_train_config() puts its written_keys() there.
+/// The function that opens the trackers of a run; on rank 0 alone. They show `loggers.settings` as
+/// the run's configuration: who reads a file by load_train_config() puts its written_keys() there.
 [[nodiscard]] tracker_opener make_tracker_opener(run_config const& run,
                                                  checkpoint_config const& checkpoint,
                                                  loggers_config const& loggers,

@@ -55,7 +55,7 @@ class record_sender {
   /// The journal is sent again from its beginning.
   virtual void restart() {}
 
-  /// What lines may wait for more, so that one request holds many.
+  /// The longest time that lines wait for more, so that one request holds many.
   [[nodiscard]] virtual std::chrono::milliseconds longest_wait() const = 0;
 
   /// The offset in the journal of the lines that need not be sent again by another process.

@@ -38,7 +38,7 @@ class batch_guard {
   [[nodiscard]] bool must_roll_back(parallel::train::step_outcome outcome, batch_result const& r);
 
   /// The checkpoint `folder` to which the run goes back from `batch`; a damaged one is set aside
-  /// for the one before. Throws where there is none.
+  /// for the one before. Throws if there is none.
   [[nodiscard]] found_checkpoint rollback_checkpoint(std::filesystem::path const& folder,
                                                      std::int64_t batch) const;
 

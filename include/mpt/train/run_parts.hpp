@@ -1,4 +1,4 @@
-// run_parts: everything that a run needs beside its model and its ranks, each behind an interface,
+// run_parts: everything that a run needs besides its model and its ranks, each behind an interface,
 // so that a trainer is compiled without knowing file formats, tokenizers or tasks.
 #pragma once
 
@@ -24,7 +24,7 @@ struct run_parts {
   std::shared_ptr<run_tasks const> tasks = {};         ///< set if the run has icl_tasks
   std::shared_ptr<sample_prompts const> prompts = {};  ///< set if the run has a generate_callback
   std::shared_ptr<hf_exports const> exports = {};      ///< set if the run has an hf_checkpointer
-  weight_opener open_weights = {};  ///< opens pretrained weights that are no checkpoint of a run
+  weight_opener open_weights = {};  ///< opens pretrained weights that are not a checkpoint of a run
   std::string adapter_base = {};  ///< Hugging Face folder of the adapters' base model; empty: none
   tracker_opener open_trackers = {};  ///< set if the run's metrics go to trackers
   /// The packing ratio found for train_loader; empty unless its packing_ratio is "auto".

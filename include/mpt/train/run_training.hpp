@@ -43,9 +43,17 @@ struct run_hooks {
     parallel::action_hook on_action = {});
 
 /// Trains with elements T on `device` as planned, to max_duration, from the beginning or from where
-/// a checkpoint left off. `control` connects the ranks for messages in the host's memory; steps
-/// exchange the device's memory over `exchanges`, which connects the same ranks in the same order.
-/// Collective: all ranks call it at the same time. `parts`: as read_run_parts makes them.
+/// a checkpoint left off. Collective: all ranks call it at the same time.
+///
+///     auto const plan = plan_run<bf16>(config, comm.size(), device.available_bytes());
+///     auto const summary = run_training<bf16>(config, comm, device, plan, parts);
+///
+/// - `control`: connects the ranks for messages in the host's memory
+/// - `exchanges`: connects the same ranks in the same order; steps exchange the device's memory
+///   over it
+/// - `plan`: of plan_run, the same on every rank
+/// - `parts`: data, tokenizer and tasks, as read_run_parts makes them
+/// - `hooks`: functions by which the program and the run call each other
 template <class T, class Device, parallel::communicator Comm>
 run_summary run_training(train_config const& config, parallel::any_communicator& control,
                          Comm& exchanges, Device& device, run_plan plan, run_parts const& parts,

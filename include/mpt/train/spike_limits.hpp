@@ -1,6 +1,6 @@
 // spike_limits: limits of the loss and the gradient norm of the next batch, from earlier batches.
 //
-// A batch is a spike when one of them lies more than so many standard deviations above the mean of
+// A batch is a spike when one of them is more than so many standard deviations above the mean of
 // the last updates. That is OLMo's rule (Allen AI, OLMo-core, `SkipStepOptimizer`: the last 128, 6
 // deviations; the deviation of a sample, divided by n - 1), except that a value far below the mean
 // is no spike, and that the numbers of a batch which updated nothing are not recorded.

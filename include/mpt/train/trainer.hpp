@@ -1,5 +1,5 @@
 // trainer: the pretraining loop of one rank. Configuration, data and batch number determine a run,
-// so a resumed run continues with the same bits: its only state beside parameters and optimizer is
+// so a resumed run continues with the same bits: its only state besides parameters and optimizer is
 // the number of finished batches.
 #pragma once
 
@@ -100,7 +100,7 @@ class trainer {
 
   using step_result = train::step_result<double>;
 
-  /// What follows are the calls of train::train_batches, for run() alone.
+  /// The following functions are called by train::train_batches, for run() alone.
   step_result train_batch(index) {
     auto& pace = reports_.pace();
     auto const result = reports_.time_batch([&] {

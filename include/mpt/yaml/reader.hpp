@@ -30,7 +30,7 @@ template <class T>
 concept config_value = std::same_as<T, bool> || std::same_as<T, std::int64_t> ||
     std::same_as<T, double> || std::same_as<T, std::string> || std::same_as<T, time_value>;
 
-/// What messages and documentation call a value of type T.
+/// The name of a value of type T in messages and documentation.
 template <config_value T>
 [[nodiscard]] constexpr std::string_view form_of() {
   return std::same_as<T, bool>           ? "true or false"

@@ -1,4 +1,4 @@
-// background_save: copies one rank's slices of a checkpoint, and writes them on a thread of its own
+// background_save: copies one rank's slices of a checkpoint, and writes them on its own thread
 // while the program continues and changes their originals.
 //
 //   rank 0:   prepare_save(target)             as in save.hpp

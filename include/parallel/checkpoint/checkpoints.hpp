@@ -89,16 +89,16 @@ struct latest_checkpoint {
   auto const link = root / "latest";
   std::error_code unreadable;
   auto const target = std::filesystem::read_symlink(link, unreadable);
-  latest_checkpoint out;
+  latest_checkpoint result;
   if (unreadable) {
-    out.note = concat(link.native(), ": no such link");
+    result.note = concat(link.native(), ": no such link");
   } else if (!checkpoint_id::parse(target.native())) {
-    out.note = concat(link.native(), ": does not name a checkpoint");
+    result.note = concat(link.native(), ": does not name a checkpoint");
   } else if (auto const problem = problem_of(root / target); problem.empty()) {
-    out.folder = root / target;
-    return out;
+    result.folder = root / target;
+    return result;
   } else {
-    out.note =
+    result.note =
         concat(link.native(), ": names ", target.native(), ", which is not valid (", problem, ")");
   }
   auto entries = list_folders(root);
@@ -107,15 +107,15 @@ struct latest_checkpoint {
     return entry.valid();
   });
   if (newest != entries.end()) {
-    out.folder = newest->folder;
-    out.note += concat("; took the newest valid checkpoint, ", newest->id.text());
+    result.folder = newest->folder;
+    result.note += concat("; took the newest valid checkpoint, ", newest->id.text());
   } else if (entries.empty() && unreadable) {
-    out.note.clear();  // nothing was ever saved here
+    result.note.clear();  // nothing was ever saved here
   } else {
-    for (auto const& entry : entries) out.note += concat("; ", entry.problem);
-    out.note += "; there is no valid checkpoint";
+    for (auto const& entry : entries) result.note += concat("; ", entry.problem);
+    result.note += "; there is no valid checkpoint";
   }
-  return out;
+  return result;
 }
 
 /// Removes all but the newest `keep` checkpoints with a complete manifest, oldest first, and never
@@ -131,7 +131,7 @@ inline std::vector<std::filesystem::path> prune(std::filesystem::path const& roo
   std::error_code unreadable;
   auto const latest = std::filesystem::read_symlink(root / "latest", unreadable);
   auto const best =
-      std::filesystem::read_symlink(root / "best", unreadable);  // "" where there is none
+      std::filesystem::read_symlink(root / "best", unreadable);  // "" if there is none
   std::vector<std::filesystem::path> removed;
   for (auto i = static_cast<index>(entries.size()) - 1; i >= keep; --i) {
     auto const& entry = entries[static_cast<std::size_t>(i)];

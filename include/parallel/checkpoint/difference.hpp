@@ -59,7 +59,7 @@ inline void compare_piece(tensor_difference& out, element_type type, index begin
 [[nodiscard]] inline std::vector<tensor_difference> differences(
     checkpoint_reader const& left, checkpoint_reader const& right,
     std::size_t piece_bytes = std::size_t{1} << 22) {
-  std::vector<tensor_difference> out;
+  std::vector<tensor_difference> differing;
   for (auto const& [name, tensor] : left.tensors()) {
     tensor_difference found{.tensor = name};
     if (!right.contains(name)) {
@@ -83,12 +83,12 @@ inline void compare_piece(tensor_difference& out, element_type type, index begin
         detail::compare_piece(found, tensor.type, begin, a, b);
       }
     }
-    if (!found.form.empty() || found.elements > 0) out.push_back(std::move(found));
+    if (!found.form.empty() || found.elements > 0) differing.push_back(std::move(found));
   }
   for (auto const& [name, tensor] : right.tensors())
-    if (!left.contains(name)) out.push_back({.tensor = name, .form = "only in the second"});
-  std::ranges::sort(out, {}, &tensor_difference::tensor);
-  return out;
+    if (!left.contains(name)) differing.push_back({.tensor = name, .form = "only in the second"});
+  std::ranges::sort(differing, {}, &tensor_difference::tensor);
+  return differing;
 }
 
 }  // namespace parallel::checkpoint

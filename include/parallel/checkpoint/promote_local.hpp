@@ -113,15 +113,16 @@ template <class Comm, class Exchange>
     names.push_back(file);
     bytes.push_back(size);
   }
-  copied_files out;
+  copied_files result;
   copy_shares shares(
-      nodes, files_on_nodes(world, exchanges, folder, nodes, content.files, out.unreadable), bytes);
+      nodes, files_on_nodes(world, exchanges, folder, nodes, content.files, result.unreadable),
+      bytes);
   auto const contents = contents_by_file(content);
   while (!remaining.empty()) {
     auto const copiers = shares.share_out(remaining);
     for (std::size_t i = 0; i < remaining.size(); ++i)
-      if (!copiers[i]) out.lost.push_back(names[remaining[i]]);
-    if (!out.lost.empty()) return out;
+      if (!copiers[i]) result.lost.push_back(names[remaining[i]]);
+    if (!result.lost.empty()) return result;
     std::string copied_flags, damage, failure;  // by file of `remaining`
     for (std::size_t i = 0; i < remaining.size(); ++i) {
       auto const file = remaining[i];
@@ -133,7 +134,7 @@ template <class Comm, class Exchange>
         } catch (unusable_source const& problem) {
           is_whole = false;
           if (dynamic_cast<unreadable_source const*>(&problem) != nullptr)
-            out.unreadable = problem.what();
+            result.unreadable = problem.what();
           damage += concat(damage.empty() ? "" : "; ", problem.what());
         } catch (error const& problem) {
           failure = problem.what();
@@ -143,10 +144,10 @@ template <class Comm, class Exchange>
     }
     auto const flags_of_ranks = gather_texts(world, exchanges, copied_flags);
     for (auto const& text : gather_texts(world, exchanges, damage))
-      if (!text.empty()) out.damage += concat("; ", text);
+      if (!text.empty()) result.damage += concat("; ", text);
     for (auto const& text : gather_texts(world, exchanges, failure))
-      if (out.failure.empty()) out.failure = text;
-    if (!out.failure.empty()) return out;
+      if (result.failure.empty()) result.failure = text;
+    if (!result.failure.empty()) return result;
     std::vector<std::size_t> to_retry;
     for (std::size_t i = 0; i < remaining.size(); ++i) {
       if (flags_of_ranks[static_cast<std::size_t>(*copiers[i])][i] == '1') continue;
@@ -155,7 +156,7 @@ template <class Comm, class Exchange>
     }
     remaining = std::move(to_retry);
   }
-  return out;
+  return result;
 }
 
 /// Collective: throws storage_error on every rank where one could not read the checkpoint `name`,

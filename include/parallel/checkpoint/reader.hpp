@@ -86,7 +86,7 @@ class checkpoint_reader {
 
   /// Reads every header and slice and compares its checksum. Returns a sentence for each damaged
   /// header or slice and for each missing file. Throws storage_error or access_error if the system
-  /// cannot read a file; that is no evidence of damage. With several ranks, rank `share` of
+  /// cannot read a file; that is not evidence of damage. With several ranks, rank `share` of
   /// `shares` reads about the same number of bytes as every other rank, from few files. Cost: reads
   /// its share from the disk itself (not from the system's cache), in the order of the files.
   [[nodiscard]] std::vector<std::string> damage(index share = 0, index shares = 1) const {

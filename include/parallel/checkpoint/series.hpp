@@ -24,7 +24,7 @@ class series {
   [[nodiscard]] std::optional<resumed_run> resume(Session& session) {
     return checkpoint::resume(session.stepper(), world_, session.exchanges(), root_);
   }
-  /// Saves a checkpoint of the run after so many batches. Collective.
+  /// Saves a checkpoint of the run after `batches` batches. Collective.
   template <class Session>
   void save(Session& session, index batches) {
     checkpoint::save(session.stepper(), world_, session.exchanges(), root_, {.batches = batches},

@@ -29,7 +29,7 @@ struct checked_checkpoint {
 
 /// Collective over `world`: opens the checkpoint `folder`, which is the same on every rank, and
 /// reads it, each rank its part. Throws on every rank where the system does not allow one of them
-/// to read (storage_error, access_error): that is no damage. Cost: all together read every byte
+/// to read (storage_error, access_error), which is not damage. Cost: all together read every byte
 /// once; rank 0 alone reads the manifest and sends its text to the others.
 template <class Comm, class Exchange>
 [[nodiscard]] checked_checkpoint check_together(Comm& world, Exchange& exchanges,
@@ -60,8 +60,8 @@ enum class if_damaged : std::uint8_t {
   set_aside  // take the previous one, and rename the damaged one
 };
 
-/// The newest checkpoint beside `folder` of an earlier batch that has a valid manifest; "" when
-/// there is none. Throws as problem_of does.
+/// The newest checkpoint of an earlier batch, next to `folder`, that has a valid manifest, or "".
+/// Throws as problem_of does.
 [[nodiscard]] inline std::filesystem::path previous_checkpoint(
     std::filesystem::path const& folder) {
   auto const id = checkpoint_id::parse(folder.filename().native());

@@ -2,8 +2,7 @@
 // and optimizer states as named slices, and the state of the run.
 //
 //   save(step, world, exchanges, "run", {.batches = 100});             all ranks, between two steps
-//   auto const found = resume(step, world, exchanges, "run");          all ranks, instead of
-//   initialise
+//   auto const found = resume(step, world, exchanges, "run");          or else step.initialise(1)
 //
 // Every rank writes the elements that it accounts for, an equal part of everything whatever the
 // layout, so nothing is written twice; it reads the same part and gets the rest from the other
@@ -90,7 +89,7 @@ void for_each_block(Segment const& segment, zero::range range, F&& f) {
               !state.program_state.contains("epoch"),
           "run_state::program_state must be a JSON object without \"batches\" and \"epoch\", which "
           "have "
-          "members of their own");
+          "their own members");
   auto members = state.program_state;
   members["batches"] = state.batches;
   members["epoch"] = state.epoch;
@@ -197,10 +196,18 @@ inline void publish_save(save_target const& target, std::vector<std::string> con
   if (options.keep > 0) prune(target.root, options.keep, options.on_action, options.keep_every);
 }
 
-/// Collective over `world`, all ranks that train, between two steps: writes one checkpoint, every
-/// rank its slices. `root` and `state` are the same on every rank. Returns the checkpoint's folder.
-/// When it returns, the checkpoint is on disk; if it is killed before, the previous one is the
-/// latest.
+/// Collective, between two steps: writes one checkpoint, every rank its slices. Returns the
+/// checkpoint's folder. When it returns, the checkpoint is on disk; if it is killed before, the
+/// previous one is the latest.
+///
+///     save(stepper, world, exchanges, "run", {.batches = 100}, {.keep = 2});
+///
+/// - `step`: the stepper; session.stepper() gives a session's
+/// - `world`: a communicator of all ranks that train
+/// - `exchanges`: the stream for the exchanges, as in a step
+/// - `root`: the folder of the run's checkpoints; the checkpoint is its folder "ep0-ba100". The
+///   same on every rank, as is `state`
+/// - `state`: finished batches, epoch, and what else the program needs to continue
 template <class Stepper, class Comm, class Exchange>
 std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges,
                            std::filesystem::path const& root, run_state const& state,
@@ -274,9 +281,15 @@ void require_no_others(Stepper const& step, checkpoint_reader const& reader) {
 
 }  // namespace detail
 
-/// Collective over the ranks of `step`: fills their memory from a checkpoint of any layout, which
-/// they have checked (find_sound). Returns the state of the run. From a checkpoint with parameters
-/// that the model lacks only the weights can be loaded; states of other optimizers are left out.
+/// Collective over the ranks of `step`: fills their memory from a checkpoint of any layout. Returns
+/// the state of the run. From a checkpoint with parameters that the model lacks only the weights
+/// can be loaded; states of other optimizers are left out.
+///
+///     auto const sound = find_sound(world, exchanges, "run/ep0-ba100", if_damaged::stop);
+///     auto const state = load(stepper, exchanges, sound.reader);
+///
+/// - `reader`: the checkpoint, which the ranks have checked (find_sound)
+/// - `loaded`: everything, or the weights alone; then the optimizer's states stay as they are
 template <class Stepper, class Exchange>
 run_state load(Stepper& step, Exchange& exchanges, checkpoint_reader const& reader,
                content loaded = content::everything) {
@@ -303,7 +316,11 @@ struct resumed_run : run_state {
 
 /// Collective: loads the latest checkpoint of `root` in which no rank finds damage; rank 0 chooses.
 /// Returns nothing when none was ever saved there: the caller initialises. Throws when none of the
-/// existing ones is sound. Damaged ones that it skips are set aside (if_damaged).
+/// existing ones is sound. Damaged ones that it skips are set aside (if_damaged). Parameters as in
+/// `save`.
+///
+///     auto const resumed = resume(stepper, world, exchanges, "run");
+///     if (!resumed) stepper.initialise(1);
 template <class Stepper, class Comm, class Exchange>
 std::optional<resumed_run> resume(Stepper& step, Comm& world, Exchange& exchanges,
                                   std::filesystem::path const& root,

@@ -1,6 +1,6 @@
 // aborted: the error of a rank that was stopped because another one failed.
 //
-// It is a type of its own so that a program can report the first cause and not its echoes.
+// It is a separate type so that a program can report the first cause and not its echoes.
 #pragma once
 
 #include <string>

@@ -75,8 +75,8 @@ inline constexpr common_property common_properties[] = {
         break;
       }
   if (differing.empty()) return {};
-  std::string out = concat("ranks disagree in ", differing, " (call ", by_rank.front().sequence,
-                           " of this communicator): ");
+  std::string message = concat("ranks disagree in ", differing, " (call ", by_rank.front().sequence,
+                               " of this communicator): ");
   std::vector<char> is_described(by_rank.size());
   for (std::size_t first = 0; first < by_rank.size(); ++first) {
     if (is_described[first] != 0) continue;
@@ -86,9 +86,9 @@ inline constexpr common_property common_properties[] = {
       is_described[rank] = 1;
       party.push_back(names.empty() ? static_cast<int>(rank) : names[rank]);
     }
-    out += concat(first == 0 ? "" : "; ", name_ranks(party), ": ", describe(by_rank[first]));
+    message += concat(first == 0 ? "" : "; ", name_ranks(party), ": ", describe(by_rank[first]));
   }
-  return out + "; all ranks must make the same calls in the same order";
+  return message + "; all ranks must make the same calls in the same order";
 }
 
 /// The sentence for a message between `from` and `to` whose element type or count differs; empty

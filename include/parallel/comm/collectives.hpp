@@ -3,13 +3,13 @@
 // A communicator derives from `collectives<itself, its stream type>` and provides rank(), size()
 // and `submit(stream, operation)`; the functions here check the arguments on this rank, with the
 // call site in the message, and build the operation. Everything is enqueued on the given stream and
-// returns at once; the spans must stay valid until the request is done (request::keep).
+// returns immediately; the spans must stay valid until the request is done (request::keep).
 //
 // All ranks must make the same calls in the same order, whatever streams they use for them.
 // A rank's communicators are used by one thread at a time. While a rank's thread waits for a
 // request, and no other thread has made calls for that rank, the rank is assumed to make no call
 // until the thread wakes: a call of another rank that needs one is a deadlock
-// (threads/wait_graph.hpp) and fails at once.
+// (threads/wait_graph.hpp) and fails immediately.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,14 @@ class collectives {
   using request_type = request_of<Stream>;
 
   /// Every rank's `inout` becomes the combination of all ranks' `inout`, with the same bits on
-  /// every rank; core/reduction.hpp defines the order.
+  /// every rank.
+  ///
+  ///     comm.all_reduce(stream, std::span(gradients), reduction::sum).wait();
+  ///
+  /// - `s`: the stream on which the call is enqueued, after the work that writes `inout`
+  /// - `inout`: the elements, equally many on every rank
+  /// - `combine`: `sum`, `max`, `min` or `tree_sum`; core/reduction.hpp defines the order
+  /// - `caller`: the call site that error messages name, here and below
   template <transferable T>
   request_type all_reduce(Stream& s, std::span<T> inout, reduction combine,
                           call_site caller = call_site::current()) {
@@ -45,9 +52,14 @@ class collectives {
                              .caller = caller});
   }
 
-  /// Rank r's `shard_out` becomes the combination of the r-th of the size() equal shards of every
-  /// rank's `in`; core/reduction.hpp defines the order. `shard_out` may be the rank's own shard of
-  /// `in`.
+  /// Combines every rank's `in`, and leaves rank r the r-th of the size() equal shards of the
+  /// result.
+  ///
+  ///     auto done = comm.reduce_scatter(stream, shard, gradients, reduction::sum);
+  ///
+  /// - `shard_out`: receives the shard; it may be the rank's own shard of `in`
+  /// - `in`: size() times as many elements as `shard_out`
+  /// - `combine`: as in all_reduce
   template <transferable T>
   request_type reduce_scatter(Stream& s, std::span<T> shard_out,
                               std::type_identity_t<std::span<T const>> in, reduction combine,
@@ -79,8 +91,12 @@ class collectives {
                              .caller = caller});
   }
 
-  /// `out` becomes all ranks' shards (of equal size), in rank order. `shard` may be the rank's own
-  /// shard of `out`.
+  /// `out` becomes the concatenation of all ranks' shards, in rank order.
+  ///
+  ///     comm.all_gather(stream, std::span(values), shard).wait();
+  ///
+  /// - `out`: size() times as many elements as `shard`
+  /// - `shard`: of equal size on every rank; it may be the rank's own shard of `out`
   template <transferable T>
   request_type all_gather(Stream& s, std::span<T> out,
                           std::type_identity_t<std::span<T const>> shard,
@@ -95,7 +111,12 @@ class collectives {
   }
 
   /// Transposes shards between ranks: the i-th of the size() equal shards of rank r's `out` becomes
-  /// the r-th shard of rank i's `in`. The two have one size and may not overlap.
+  /// the r-th shard of rank i's `in`. With 2 ranks:
+  ///
+  ///     rank 0: in {0, 1, 2, 3}    out {0, 1, 4, 5}
+  ///     rank 1: in {4, 5, 6, 7}    out {2, 3, 6, 7}
+  ///
+  /// - `out`, `in`: of one size, a multiple of size(); they may not overlap
   template <transferable T>
   request_type all_to_all(Stream& s, std::span<T> out, std::type_identity_t<std::span<T const>> in,
                           call_site caller = call_site::current()) {
@@ -104,7 +125,7 @@ class collectives {
             ": the input has ", in.size(), " elements and the output ", out.size(),
             ", expected the same multiple of ", ranks);
     require(are_disjoint<T>(in, out), "all_to_all at ", caller,
-            ": the output overlaps the input; give it memory of its own");
+            ": the output overlaps the input; give it separate memory");
     return self().submit(s, {.kind = operation_kind::all_to_all,
                              .type = dtype_of<T>,
                              .count = in.size() / ranks,
@@ -114,6 +135,8 @@ class collectives {
   }
 
   /// Every rank's `inout` becomes a copy of rank `root`'s.
+  ///
+  ///     comm.broadcast(stream, std::span(seed), 0).wait();
   template <transferable T>
   request_type broadcast(Stream& s, std::span<T> inout, int root,
                          call_site caller = call_site::current()) {
@@ -136,6 +159,12 @@ class collectives {
   /// Sends `data` to the recv of rank `peer` with the same tag (matched in the order of the calls).
   /// Done when the data has been received, or earlier: two ranks that send to each other need a
   /// stream for each direction.
+  ///
+  ///     if (comm.rank() == 0) comm.send(stream, std::span(rows), 1).wait();
+  ///     if (comm.rank() == 1) comm.recv(stream, std::span(rows), 0).wait();
+  ///
+  /// - `peer`: another rank of this communicator
+  /// - `tag`: from 0 to max_tag
   template <class T>
   requires transferable<std::remove_const_t<T>> request_type
   send(Stream& s, std::span<T> data, int peer, int tag = 0,

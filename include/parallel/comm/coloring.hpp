@@ -25,7 +25,7 @@ class coloring {
   requires std::invocable<ColorOf const&, int>
   explicit coloring(ColorOf color_of) : color_of_(std::move(color_of)) {}
 
-  /// One color for all ranks: the sub-communicator has all ranks, and calls of its own.
+  /// One color for all ranks: the sub-communicator has all ranks, and its own calls.
   [[nodiscard]] static coloring single_color() {
     return coloring([](int) { return 0; });
   }

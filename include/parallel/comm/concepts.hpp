@@ -109,8 +109,7 @@ concept has_submit = submits_operations<C> && requires(C c, typename C::stream_t
 };
 
 /// Sends and receives may be members of one call (call_group.hpp), in which none waits for another.
-/// Without this, each message is a call of its own, and messages in both directions need two
-/// streams.
+/// Without this, each message is a separate call, and messages in both directions need two streams.
 template <class C>
 concept groups_messages = communicator<C> && requires {
   requires C::groups_messages;

@@ -144,11 +144,11 @@ class faulty : public forwarding<faulty<Inner>, Inner, typename Inner::stream_ty
     return detail::enqueue(
         s, inner->origin(), op, [op, bytes, in_place, copy, inner, rank = rank()] {
           if (in_place || bytes == 0) return;
-          auto* const out = static_cast<std::byte*>(op.out);
-          auto* const own_shard = out + static_cast<std::size_t>(rank) * op.bytes();
-          scratch const own_values(own_shard == op.in ? own_shard : out,
-                                   own_shard == op.in ? own_shard + op.bytes() : out);
-          std::memset(out, 0xff, bytes);
+          auto* const output = static_cast<std::byte*>(op.out);
+          auto* const own_shard = output + static_cast<std::size_t>(rank) * op.bytes();
+          scratch const own_values(own_shard == op.in ? own_shard : output,
+                                   own_shard == op.in ? own_shard + op.bytes() : output);
+          std::memset(output, 0xff, bytes);
           std::copy(own_values.begin(), own_values.end(), own_shard);
         });
   }

@@ -62,7 +62,7 @@ class recorded : public forwarding<recorded<Inner>, Inner, typename Inner::strea
     };
   }
 
-  /// See `has_split`. It is noted as a call that begins at once.
+  /// See `has_split`. It is noted as a call that begins immediately.
   [[nodiscard]] recorded split(coloring const& colors,
                                std::string name = {}) requires has_split<Inner> {
     operation op{.kind = operation_kind::split, .peer = colors.color_of(this->rank())};

@@ -53,21 +53,22 @@ static_assert(sizeof(signature) == 256 && std::is_trivially_copyable_v<signature
 [[nodiscard]] inline signature signature_of(operation const& op, std::uint64_t sequence,
                                             std::string_view axis = {}) {
   if (op.described_as != nullptr) {
-    signature out = *op.described_as;
-    out.sequence = sequence;
-    return out;
+    signature described = *op.described_as;
+    described.sequence = sequence;
+    return described;
   }
-  signature out{.kind = op.kind,
-                .type = op.type,
-                .combine = op.combine,
-                .peer = op.peer,
-                .tag = op.tag,
-                .line = op.caller.line(),
-                .count = op.count,
-                .sequence = sequence};
+  signature described{.kind = op.kind,
+                      .type = op.type,
+                      .combine = op.combine,
+                      .peer = op.peer,
+                      .tag = op.tag,
+                      .line = op.caller.line(),
+                      .count = op.count,
+                      .sequence = sequence};
   std::string_view path = op.caller.file_name();
-  out.file_hash = fnv1a(path);
-  if (path.size() >= out.file.size()) path.remove_prefix(path.size() - out.file.size() + 1);
+  described.file_hash = fnv1a(path);
+  if (path.size() >= described.file.size())
+    path.remove_prefix(path.size() - described.file.size() + 1);
   if (op.kind == operation_kind::group) {
     std::uint32_t hash = 0x811c9dc5U;  // of the members, used as the tag
     for_each_member(op, [&](operation const& member) {
@@ -77,11 +78,11 @@ static_assert(sizeof(signature) == 256 && std::is_trivially_copyable_v<signature
             static_cast<std::uint64_t>(member.count)})
         hash = static_cast<std::uint32_t>((hash ^ (word ^ word >> 32)) * 0x01000193U);
     });
-    out.tag = static_cast<std::int32_t>(hash);
+    described.tag = static_cast<std::int32_t>(hash);
   }
-  path.copy(out.file.data(), out.file.size() - 1);
-  axis.copy(out.axis.data(), out.axis.size() - 1);
-  return out;
+  path.copy(described.file.data(), described.file.size() - 1);
+  axis.copy(described.axis.data(), described.axis.size() - 1);
+  return described;
 }
 
 /// "all_reduce(sum) of 5 f32 over tensor at step.cpp:31".

@@ -26,13 +26,13 @@ struct mutation_result {
 /// 1 + 3 calls runs of the program.
 template <class Start, class Program>
 [[nodiscard]] mutation_result break_every_call(Start start, Program program) {
-  mutation_result out;
+  mutation_result result;
   auto const run = [&](fault injected) {
     start([&](auto& comm) {
       faulty broken(std::move(comm), injected);
       bool const is_first = broken.rank() == 0;
       program(broken);
-      if (is_first && injected.call == fault::no_call) out.calls = broken.calls();
+      if (is_first && injected.call == fault::no_call) result.calls = broken.calls();
     });
   };
   run({});
@@ -40,18 +40,18 @@ template <class Start, class Program>
     fault_kind kind;
     char const* text;
   };
-  for (std::uint64_t k = 0; k < out.calls; ++k)
+  for (std::uint64_t k = 0; k < result.calls; ++k)
     for (auto const [kind, text] :
          {mutation{fault_kind::drop, "dropped"}, mutation{fault_kind::twice, "doubled"},
           mutation{fault_kind::divide, "divided"}}) {
-      ++out.mutants;
+      ++result.mutants;
       try {
         run({.call = k, .kind = kind});
-        out.unnoticed.push_back(concat("call ", k, ' ', text));
+        result.unnoticed.push_back(concat("call ", k, ' ', text));
       } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): detected
       }
     }
-  return out;
+  return result;
 }
 
 }  // namespace parallel::conformance

@@ -4,12 +4,12 @@
 // Liu, Zaharia and Abbeel, "Ring Attention with Blockwise Transformers for Near-Infinite Context",
 // 2023. Every rank holds its queries; it receives the keys of all other ranks in n-1 shifts, each
 // of which starts before the rank attends to the keys that it holds. In the backward pass the keys
-// circulate once more. The gradients of keys follow them one step behind, each rank adds its
-// addend, and they return to their owner after n shifts. With a window, distances along the ring at
-// which no rank sees a key are skipped: shifts are longer and fewer. Sent per rank, where the
-// circulating keys are [local rows, W] and m of the n distances are visible: forward (m-1) keys,
-// backward (m-1) keys and m gradients of keys (in accumulate_t); nothing when m is 1. Temporary
-// memory of a pass: two more sets of keys, and backward two sets of gradients.
+// circulate again. The gradients of keys follow them one step behind, each rank adds its addend,
+// and they return to their owner after n shifts. With a window, distances along the ring at which
+// no rank sees a key are skipped: shifts are longer and fewer. Sent per rank, where the circulating
+// keys are [local rows, W] and m of the n distances are visible: forward (m-1) keys, backward (m-1)
+// keys and m gradients of keys (in accumulate_t); nothing when m is 1. Temporary memory of a pass:
+// two more sets of keys, and backward two sets of gradients.
 //
 // A *core* defines the attention itself: what one run of local queries does with one run of keys of
 // some rank. Softmax attention is one core (parallel/context_parallel/attention_core.hpp).

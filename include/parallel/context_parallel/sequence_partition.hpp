@@ -25,6 +25,9 @@ struct run {
 };
 
 /// The part that rank `rank` of `ranks` holds of sequences of `whole` positions; one rank: all.
+///
+///     sequence_partition(0, 2, 16)  →  positions [0, 4) and [12, 16)
+///     sequence_partition(1, 2, 16)  →  positions [4, 8) and [8, 12)
 class sequence_partition {
  public:
   /// Throws unless `whole` divides into twice as many chunks as ranks; the error names values that
@@ -79,7 +82,8 @@ class sequence_partition {
             "share");
   }
 
-  /// This rank's rows of the rows of whole sequences: ids, labels.
+  /// This rank's rows of the rows of whole sequences: ids, labels. For rank 0 of 2 and one sequence
+  /// of 8, rows 0, 1, 6 and 7.
   template <class T>
   [[nodiscard]] std::vector<T> pick(std::span<T const> rows) const {
     require(std::ssize(rows) % whole_ == 0, "context: ", rows.size(),

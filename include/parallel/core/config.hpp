@@ -14,31 +14,31 @@
 // output.
 #if __cplusplus < 202002L
 #error "ParallelLM needs C++20, and this file is compiled as an older C++: add -std=c++20."
-#include "the reason stands one error above"
+#include "the reason is one error above"
 #endif
 #if !defined(__cpp_exceptions)
 #error \
     "ParallelLM reports errors by exceptions, which -fno-exceptions turns off: compile without it."
-#include "the reason stands one error above"
+#include "the reason is one error above"
 #endif
 #if !defined(__cpp_rtti)
 #error \
     "ParallelLM tells kinds of errors apart by dynamic_cast, which -fno-rtti turns off: compile without it."
-#include "the reason stands one error above"
+#include "the reason is one error above"
 #endif
 #if __SIZEOF_POINTER__ < 8
 #error "ParallelLM counts elements in 64 bits and needs a 64-bit target: compile without -m32."
-#include "the reason stands one error above"
+#include "the reason is one error above"
 #endif
 #if !defined(__cpp_lib_jthread)
 #error \
     "ParallelLM needs std::jthread, which this standard library lacks: take libstdc++, or libc++ 18 or newer with -fexperimental-library."
-#include "the reason stands one error above"
+#include "the reason is one error above"
 #endif
 #if defined(min) || defined(max)
 #error \
     "Before ParallelLM's headers min or max is defined as a macro: #undef them, or define NOMINMAX."
-#include "the reason stands one error above"
+#include "the reason is one error above"
 #endif
 
 // The library needs IEEE arithmetic: masks are infinities, NaN reports errors, and all layouts give

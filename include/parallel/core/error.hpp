@@ -200,7 +200,7 @@ template <class Error = error, class... Parts>
   } catch (std::exception const& thrown) {
     return thrown.what();
   } catch (...) {
-    return "something that is no std::exception";
+    return "something that is not a std::exception";
   }
 }
 

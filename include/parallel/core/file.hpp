@@ -126,7 +126,8 @@ inline void make_folders(std::filesystem::path const& folder) {
     if (std::filesystem::is_symlink(std::filesystem::symlink_status(ancestor, problem)))
       fail(ancestor.native(), ": is a link to ",
            std::filesystem::read_symlink(ancestor, problem).native(),
-           ", which is not there; create that folder, mount what it lies on, or remove the link");
+           ", which is not there; create that folder, mount the disk that it is on, or remove the "
+           "link");
     missing.push_back(ancestor);
   }
   std::filesystem::create_directories(folder, problem);

@@ -218,7 +218,7 @@ template <class Layer>
 struct require_shown {
   static_assert(sizeof(Layer) == 0,
                 "a layer has no visit_parameters(f) that calls f with each parameter; write one, "
-                "empty where there are none (parallel/layer/concepts.hpp)");
+                "empty if there are none (parallel/layer/concepts.hpp)");
 };
 
 /// The compiler's message for a layer of another element type, once for each layer type.

@@ -21,7 +21,7 @@ struct statistics {
     correct += other.correct;
     return *this;
   }
-  /// The mean loss of the tokens that have a label; NaN where there is none.
+  /// The mean loss of the tokens that have a label; NaN if there is none.
   [[nodiscard]] double mean_loss() const {
     return static_cast<double>(loss) / static_cast<double>(tokens);
   }

@@ -43,9 +43,9 @@ concept task_stream = stream<S> && requires(S& s, void (*task)()) {
   s.enqueue(task);
 };
 
-/// Whether wait(event) of a Stream returns at once and the stream itself waits for the Event. That
-/// holds for its own event type, and for all events if it defines `waits_for_any_event` as true.
-/// Otherwise wait(event) blocks the caller.
+/// Whether wait(event) of a Stream returns immediately and the stream itself waits for the Event.
+/// That holds for its own event type, and for all events if it defines `waits_for_any_event` as
+/// true. Otherwise wait(event) blocks the caller.
 template <class Stream, class Event>
 inline constexpr bool waits_asynchronously =
     std::same_as<Event, typename Stream::event_type> || requires {

@@ -52,7 +52,7 @@ inline constexpr condition_words conditions_of_training[] = {
     {pass_condition::two_microbatches, "the passes of another microbatch run in between",
      "keep what a microbatch needs in `saved`, and not in the layer"},
     {pass_condition::released_memory, "memory is overwritten as soon as it is released",
-     "a result, and what `saved` refers to, must not lie in an arena::scope that is closed or in "
+     "a result, and what `saved` refers to, must not be in an arena::scope that is closed or in "
      "context::scratch"},
     {pass_condition::reused_frames, "its tasks run after it has returned",
      "a task must capture local variables by value, as [=] does, and not by reference, as [&]"},

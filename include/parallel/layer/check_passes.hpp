@@ -3,7 +3,7 @@
 //
 // A stream runs its tasks after the pass that enqueued them has returned, memory of a closed
 // arena::scope is used again, and the passes of several microbatches alternate. A layer that does
-// not allow for that gives other results here, bit for bit, than when each task runs at once.
+// not allow for that gives other results here, bit for bit, than when each task runs immediately.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace parallel::detail {
 enum class pass_condition {
   plain,             // each task runs when it is enqueued, and memory keeps what was written
   two_microbatches,  // the passes of another microbatch run between those of the first
-  released_memory,   // memory that the layer releases is overwritten at once
+  released_memory,   // memory that the layer releases is overwritten immediately
   reused_frames,     // tasks run after their pass, whose local variables have other values by then
   late_inputs,       // tasks run after all passes, and before them inputs have no values
 };
@@ -70,8 +70,8 @@ class layer_passes {
     values_.resize(parameters_.size());
   }
 
-  /// The result of the forward pass, whose elements are computed at once. Throws `error` where it
-  /// has another number of rows than the input.
+  /// The result of the forward pass, whose elements are computed immediately. Throws `error` where
+  /// it has another number of rows than the input.
   [[nodiscard]] std::vector<double> output(pass_inputs const& inputs) {
     begin(first_, inputs, reference::task_start::immediate);
     bind_values(inputs, false);

@@ -117,8 +117,8 @@ struct require_backward_weight {
         l.backward_weight(c, state);
       },
       "a layer has no backward_weight(context, saved) that adds to its parameters' "
-      "gradients; write one, a template over the context's stream, empty where there are "
-      "no parameters (parallel/layer/concepts.hpp)");
+      "gradients; write one, a template over the context's stream, empty if there "
+      "are no parameters (parallel/layer/concepts.hpp)");
 };
 
 }  // namespace detail

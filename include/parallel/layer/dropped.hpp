@@ -1,6 +1,6 @@
 // Results that are not kept for the backward pass but recomputed there from the input, which is
-// kept: those of norms and of activation functions, whose forward pass is cheap beside the matrix
-// products that read it (selective recomputation: Korthikanti et al., "Reducing Activation
+// kept: those of norms and of activation functions, whose forward pass is cheap compared with the
+// matrix products that read it (selective recomputation: Korthikanti et al., "Reducing Activation
 // Recomputation in Large Transformer Models", 2022). The recomputation is the same operation on the
 // same numbers, so gradients have the same bits.
 //

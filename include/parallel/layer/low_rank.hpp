@@ -3,7 +3,7 @@
 // (LoRA; Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021). B is zero at
 // first, so the layer begins unchanged.
 //
-// Along the tensor axis the adapter follows its layer without an exchange of its own. Where W is
+// Along the tensor axis the adapter follows its layer without its own exchange. Where W is
 // sliced by outputs, B is sliced too, A is whole and its gradients are addends; where W is sliced
 // by inputs, A is sliced too, B is whole, and the adapter's term is an addend of the layer's
 // result.
@@ -44,7 +44,7 @@ struct low_rank {
     if (is_present()) state.hidden = c.template allocate<T, 2>({rows, a.extents[0]});
   }
 
-  /// The adapter's term for x plus `summand`; `summand` alone where there is no adapter.
+  /// The adapter's term for x plus `summand`; `summand` alone if there is no adapter.
   template <class Stream>
   [[nodiscard]] matrix_view<T const> forward(context<Stream>& c, matrix_view<T const> x,
                                              saved& state, matrix_view<T const> summand) const {

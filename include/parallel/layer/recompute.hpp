@@ -42,7 +42,7 @@ struct recompute {
   explicit recompute(Inner layer, bool is_active = false)
       : inner(std::move(layer)), active(is_active) {}
 
-  /// The activations of Inner lie in the context's scratch arena, which this pass releases.
+  /// The activations of Inner are in the context's scratch arena, which this pass releases.
   template <class Stream>
   [[nodiscard]] matrix_view<element> forward(context<Stream>& c, matrix_view<element const> x,
                                              saved& state,
@@ -77,7 +77,7 @@ struct recompute {
   }
 };
 
-// The definitions stand outside the class, so that a program can compile the passes of its blocks
+// The definitions are outside the class, so that a program can compile the passes of its blocks
 // once (extern template), which has no effect on inline functions.
 
 template <class Inner>

@@ -3,7 +3,7 @@
 // One after the other: h = x + A(x), y = h + B(h), as in most transformers. Side by side: y = x +
 // A(x) + B(x), the parallel residual of GPT-J and GPT-NeoX (Wang, Komatsuzaki, 2021). In both forms
 // each branch adds to the other's result in its last operation, so that the sums need no pass over
-// memory of their own.
+// separate memory.
 #pragma once
 
 #include <string_view>

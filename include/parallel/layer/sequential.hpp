@@ -123,7 +123,7 @@ struct sequential {
 
 /// y = x + L(x). L adds x in its last operation where it can (forward_onto), and the gradient of
 /// the identity path in the last operation of its backward pass, so the sums need no pass over
-/// memory of their own and are rounded once.
+/// separate memory and are rounded once.
 template <class Inner>
 struct residual {
   using element = typename Inner::element;
@@ -143,7 +143,7 @@ struct residual {
                                              saved& state) const {
     auto y = forward_onto(inner, c, x, state, x);
     static_assert(reduced_value<decltype(y)>,
-                  "the branch ends in a partial sum; put tensor::reduce behind it");
+                  "the branch ends in a partial sum; put tensor::reduce after it");
     static_assert(!sliced_value<decltype(y)>,
                   "the branch ends in some of the columns; end it with tensor::row_linear");
     static_assert(!std::is_same_v<decltype(y), matrix_view<element const>>,

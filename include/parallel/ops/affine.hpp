@@ -3,8 +3,8 @@
 //
 // A device whose matrix products add a bias, and sum its gradient, at no extra cost declares this
 // by adds_bias_in_products and gets one operation. On other devices the operation is matmul
-// followed by add_bias, which reads and writes y once more, or by add_bias_backward, which reads dy
-// once more. T is as for matmul; W is stored as [out, in]. Cost: 2 m in out operations each.
+// followed by add_bias, which reads and writes y again, or by add_bias_backward, which reads dy
+// again. T is as for matmul; W is stored as [out, in]. Cost: 2 m in out operations each.
 #pragma once
 
 #include <type_traits>

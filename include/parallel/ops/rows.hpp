@@ -1,5 +1,5 @@
-// Operations on a flat range that lies anywhere in a matrix of rows: sums of squares by row, and
-// scaling by row. The range may begin and end within a row, as a shard of a parameter does.
+// Operations on a flat range anywhere in a matrix of rows: sums of squares by row, and scaling by
+// row. The range may begin and end within a row, as a shard of a parameter does.
 //
 // T is float, bf16 or double. Sums are in double; within a row, their order depends on the range
 // alone. Cost: one pass.

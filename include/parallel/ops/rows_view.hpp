@@ -1,4 +1,4 @@
-// rows_view: a matrix whose rows may lie apart, as the columns of a packed [q | k | v] do.
+// rows_view: a matrix whose rows need not be adjacent, as the columns of a packed [q | k | v] do.
 //
 // Elements of one row are contiguous; the distance from one row to the next is `row_stride`
 // elements. Every matrix_view converts to one with row_stride = columns.

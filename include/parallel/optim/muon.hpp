@@ -193,7 +193,7 @@ struct muon {
   template <class T, class E>
   struct gathered_directions {
     std::vector<std::span<E>> segments;
-    std::vector<std::span<E>> tensors;  // empty where the tensor lies in a segment
+    std::vector<std::span<E>> tensors;  // empty where the tensor is in a segment
 
     gathered_directions(arena& memory, unit_tensors<T> const& unit) {
       for (auto const& item : unit.segments)

@@ -1,11 +1,11 @@
-// Optimizers of whole tensors (Muon), beside element-wise ones: the information that such an
+// Optimizers of whole tensors (Muon), as opposed to element-wise ones: the information that such an
 // optimizer receives in addition to its flat ranges.
 //
-// A segment's tensors lie one after another in one flat range, which ZeRO divides among ranks
-// without regard to tensors, and the tensor axis may have divided the tensors before. An optimizer
-// of whole tensors receives their positions. Its update has three calls: the computation on its own
-// range, the exchange with the ranks that hold the rest, and the update of its own range. So the
-// exchange is an action of a step's plan like any other.
+// A segment's tensors follow one another in one flat range, which ZeRO divides among ranks without
+// regard to tensors, and the tensor axis may have divided the tensors before. An optimizer of whole
+// tensors receives their positions. Its update has three calls: the computation on its own range,
+// the exchange with the ranks that hold the rest, and the update of its own range. So the exchange
+// is an action of a step's plan like any other.
 #pragma once
 
 #include <algorithm>

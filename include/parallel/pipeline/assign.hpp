@@ -22,10 +22,16 @@ struct stage_blocks {
   friend constexpr bool operator==(stage_blocks const&, stage_blocks const&) = default;
 };
 
-/// The blocks of every stage, in the order of the model. `by_stage` is the number of blocks of each
-/// stage; when it is empty, blocks are divided evenly, and the first stages hold one more where
-/// necessary. Throws `error` when there are fewer blocks than stages, or when the numbers in
-/// `by_stage` do not sum to `blocks`.
+/// The blocks of every stage, in the order of the model. Throws `error` when there are fewer blocks
+/// than stages, or when the numbers in `by_stage` do not sum to `blocks`.
+///
+///     assign_blocks(one_f_one_b(3, 8), 11)                       →  [0, 4) [4, 8) [8, 11)
+///     assign_blocks(one_f_one_b(3, 8), 11, std::array{3, 4, 4})  →  [0, 3) [3, 7) [7, 11)
+///
+/// - `s`: the schedule, which says how many stages there are
+/// - `blocks`: the number of blocks of the model
+/// - `by_stage`: the number of blocks of each stage; empty: blocks are divided evenly, and the
+///   first stages hold one more where necessary
 [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR std::vector<stage_blocks> assign_blocks(
     schedule const& s, int blocks, std::span<int const> by_stage = {}) {
   int const stages = s.stages();

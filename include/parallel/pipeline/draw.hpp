@@ -23,7 +23,7 @@ namespace parallel::pipeline {
   std::size_t width = 0;
   for (auto const& list : s.by_rank)
     for (action const& a : list) width = std::max(width, label(a).size());
-  std::string out;
+  std::string lines;
   long busy = 0;
   for (std::size_t rank = 0; rank < s.by_rank.size(); ++rank) {
     std::string line;
@@ -43,12 +43,12 @@ namespace parallel::pipeline {
     }
     fill(time.makespan, '.');
     line.pop_back();
-    out += concat("rank ", rank, "  ", line, '\n');
+    lines += concat("rank ", rank, "  ", line, '\n');
   }
   long const total_time = static_cast<long>(time.makespan) * s.ranks;
-  return out + concat(s.name, ": ", s.ranks, " ranks, ", s.microbatches, " microbatches, ",
-                      time.makespan, " units of time, ", 100 * (total_time - busy) / total_time,
-                      " % idle\n");
+  return lines + concat(s.name, ": ", s.ranks, " ranks, ", s.microbatches, " microbatches, ",
+                        time.makespan, " units of time, ", 100 * (total_time - busy) / total_time,
+                        " % idle\n");
 }
 
 /// A self-contained picture: one row for each rank, one box for each action with its microbatch;
@@ -61,7 +61,7 @@ namespace parallel::pipeline {
   constexpr std::string_view names[] = {"forward", "backward: input", "backward: weight",
                                         "backward"};
   int const right = left + unit * time.makespan + 10;
-  std::string out =
+  std::string image =
       concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", std::max(right, 520),
              "\" height=\"", top + row * s.ranks + 34,
              "\" font-family=\"sans-serif\" font-size=\"11\">\n<text x=\"4\" y=\"18\">", s.name,
@@ -70,7 +70,7 @@ namespace parallel::pipeline {
   bool is_used[4] = {};
   for (std::size_t rank = 0; rank < s.by_rank.size(); ++rank) {
     int const y = top + row * static_cast<int>(rank);
-    out += concat("<text x=\"4\" y=\"", y + 16, "\">rank ", rank, "</text>\n");
+    image += concat("<text x=\"4\" y=\"", y + 16, "\">rank ", rank, "</text>\n");
     for (std::size_t i = 0; i < s.by_rank[rank].size(); ++i) {
       action const& a = s.by_rank[rank][i];
       auto const kind = static_cast<std::size_t>(a.kind);
@@ -78,23 +78,23 @@ namespace parallel::pipeline {
       int const x = left + unit * time.starts[rank][i];
       int const width = unit * cost.time_of(a.kind);
       std::string_view const shade = a.stage / s.ranks % 2 == 0 ? "1" : "0.6";
-      out += concat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", width, "\" height=\"", row - 4,
-                    "\" fill=\"", colors[kind], "\" fill-opacity=\"", shade,
-                    "\" stroke=\"white\"><title>", to_string(a), "</title></rect><text x=\"",
-                    x + width / 2, "\" y=\"", y + 15, "\" text-anchor=\"middle\" fill=\"white\">",
-                    a.microbatch, "</text>\n");
+      image += concat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", width, "\" height=\"", row - 4,
+                      "\" fill=\"", colors[kind], "\" fill-opacity=\"", shade,
+                      "\" stroke=\"white\"><title>", to_string(a), "</title></rect><text x=\"",
+                      x + width / 2, "\" y=\"", y + 15, "\" text-anchor=\"middle\" fill=\"white\">",
+                      a.microbatch, "</text>\n");
     }
   }
   int x = left;
   int const y = top + row * s.ranks + 8;
   for (std::size_t kind = 0; kind < 4; ++kind) {
     if (!is_used[kind]) continue;
-    out +=
+    image +=
         concat("<rect x=\"", x, "\" y=\"", y, "\" width=\"12\" height=\"12\" fill=\"", colors[kind],
                "\"/><text x=\"", x + 16, "\" y=\"", y + 11, "\">", names[kind], "</text>\n");
     x += 120;
   }
-  return out + "</svg>\n";
+  return image + "</svg>\n";
 }
 
 /// One line for each rank, actions separated by commas ("0F0,0F1,0B0"): the format that PyTorch's

@@ -237,9 +237,16 @@ forward_only(int ranks, int microbatches, int stages_per_rank = 1,
   return forward_only(s.ranks, microbatches, s.stages_per_rank, s.stage_placement);
 }
 
-/// The schedule called `name`; `stages_per_rank` applies to interleaved only, the V schedules
-/// have 2. Throws when there is no schedule of that name, or when it does not support these
-/// numbers.
+/// The schedule called `name`. Throws when there is no schedule of that name, or when it does not
+/// support these numbers.
+///
+///     make_schedule("1f1b", 2, 3)  →  rank 0: F0 F1 B0 F2 B1 B2
+///                                     rank 1: F0 B0 F1 B1 F2 B2
+///
+/// - `name`: gpipe, 1f1b, interleaved, zb-h1, zb-v or dual-pipe-v
+/// - `ranks`: the number of ranks of the pipeline
+/// - `microbatches`: the number of microbatches of a step, at least `least_microbatches`
+/// - `stages_per_rank`: of interleaved only; the V schedules have 2, the others 1
 template <class = void>
 [[nodiscard]] schedule make_schedule(std::string_view name, int ranks, int microbatches,
                                      int stages_per_rank = 2) {
@@ -254,7 +261,7 @@ template <class = void>
 }
 
 /// The least number of microbatches, not less than `wanted`, that a schedule supports. A step with
-/// fewer adds microbatches without rows.
+/// fewer adds microbatches without rows. `least_microbatches("interleaved", 4, 6)` is 8.
 [[nodiscard]] inline int least_microbatches(std::string_view name, int ranks, int wanted) {
   if (name == "interleaved") return (wanted + ranks - 1) / ranks * ranks;
   if (name == "zb-v") return std::max(wanted, ranks);

@@ -111,10 +111,10 @@ PARALLELLM_VECTOR_CONSTEXPR void finish(progress& results, action const& a, int 
 /// Checks all that does not depend on time: each action occurs once, on its rank, after its inputs
 /// on that rank.
 [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR timeline inspect(schedule const& s) {
-  timeline out;
+  timeline result;
   progress seen(s);
   auto const blame = [&](flaw problem, int rank, action const& a) {
-    if (out.is_good()) out = {.problem = problem, .rank = rank, .culprit = a};
+    if (result.is_good()) result = {.problem = problem, .rank = rank, .culprit = a};
   };
   for (int rank = 0; rank < s.ranks; ++rank)
     for (action const& a : s.by_rank[static_cast<std::size_t>(rank)]) {
@@ -147,21 +147,21 @@ PARALLELLM_VECTOR_CONSTEXPR void finish(progress& results, action const& a, int 
       if (seen.weight(stage, m) == progress::not_computed)
         blame(flaw::missing, rank, {action_kind::backward_weight, stage, m});
     }
-  return out;
+  return result;
 }
 
 }  // namespace detail
 
 /// Simulates the schedule in time. Cost: actions × ranks at most.
 [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR timeline simulate(schedule const& s, costs cost = {}) {
-  timeline out = detail::inspect(s);
-  if (!out.is_good()) return out;
+  timeline result = detail::inspect(s);
+  if (!result.is_good()) return result;
   auto const ranks = static_cast<std::size_t>(s.ranks);
   std::vector<std::size_t> next(ranks, 0);
   std::vector<int> clock(ranks, 0);
   std::vector<int> live_count(ranks, 0);
-  out.peak.assign(ranks, 0);
-  out.starts.resize(ranks);
+  result.peak.assign(ranks, 0);
+  result.starts.resize(ranks);
   detail::progress results(s);
   for (bool has_progressed = true; has_progressed;) {
     has_progressed = false;
@@ -174,9 +174,9 @@ PARALLELLM_VECTOR_CONSTEXPR void finish(progress& results, action const& a, int 
         int const start = std::max(clock[rank], inputs);
         clock[rank] = start + cost.time_of(a.kind);
         detail::finish(results, a, clock[rank]);
-        out.starts[rank].push_back(start);
+        result.starts[rank].push_back(start);
         if (a.kind == action_kind::forward)
-          out.peak[rank] = std::max(out.peak[rank], ++live_count[rank]);
+          result.peak[rank] = std::max(result.peak[rank], ++live_count[rank]);
         if (a.kind == action_kind::backward_weight || a.kind == action_kind::backward ||
             s.forward_only)
           --live_count[rank];
@@ -189,9 +189,9 @@ PARALLELLM_VECTOR_CONSTEXPR void finish(progress& results, action const& a, int 
       return {.problem = flaw::deadlock,
               .rank = static_cast<int>(rank),
               .culprit = s.by_rank[rank][next[rank]]};
-    out.makespan = std::max(out.makespan, clock[rank]);
+    result.makespan = std::max(result.makespan, clock[rank]);
   }
-  return out;
+  return result;
 }
 
 /// "2F7": stage, letter, microbatch, as PyTorch writes actions.

@@ -65,7 +65,7 @@ template <class T, class Stream, class Comm>
   int const n = ranks.size();
   index const rows = detail::rows_of_each(x.rows, n);
   index const widest = detail::widest(rank_columns);
-  auto const out =
+  auto const whole_rows =
       c.template allocate<T, 2>({rows, rank_columns.back().begin + rank_columns.back().count});
   arena::scope const temporaries(c.memory);
   auto const sent = c.template allocate<T, 2>({n * rows, widest});
@@ -83,11 +83,11 @@ template <class T, class Stream, class Comm>
         ops::add(c.stream, heads.span(), detail::block_of(received, next, rows).span());
     }
     ops::copy(c.stream,
-              ops::rows_view<T>(out).slice_columns(own_columns.begin,
-                                                   own_columns.begin + own_columns.count),
+              ops::rows_view<T>(whole_rows)
+                  .slice_columns(own_columns.begin, own_columns.begin + own_columns.count),
               ops::rows_view<T const>(detail::columns_of(heads, own_columns.count)));
   }
-  return out;
+  return whole_rows;
 }
 
 /// The inverse of heads_to_rows: `y` becomes all rows of this rank's heads. Of a shared head every

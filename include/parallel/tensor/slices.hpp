@@ -21,8 +21,13 @@ struct axis_position {
 
   /// This rank's part of `count` items. Parts differ by one at most, and lower ranks have the
   /// larger ones; long parts of a `count` that is not divisible begin at multiples of 8, as matrix
-  /// units need, and differ by 15 at most. Throws when `count` is less than the number of ranks;
-  /// `counted` names the items.
+  /// units need, and differ by 15 at most. Throws when `count` is less than the number of ranks.
+  /// `counted` names the items in the message.
+  ///
+  ///     axis_position{0, 3}.part_of(11, "heads")     →  begin 0, count 4
+  ///     axis_position{2, 3}.part_of(11, "heads")     →  begin 8, count 3
+  ///     axis_position{0, 3}.part_of(50257, "words")  →  begin 0, count 16760
+  ///     axis_position{2, 3}.part_of(50257, "words")  →  begin 33512, count 16745
   [[nodiscard]] row_range part_of(index count, std::string_view counted) const {
     require(count >= size, "tensor parallelism: ", counted, " ", count, " is not enough for ", size,
             " ranks; choose a degree of tensor of at most ", std::max<index>(count, 1));
@@ -36,7 +41,10 @@ struct axis_position {
 
   /// The key or value heads that this rank's query heads use: its part, or, with fewer heads than
   /// ranks, one head that neighbours hold too. The number of ranks must then be a multiple of
-  /// `heads`.
+  /// `heads`. On ranks 0 to 3 of 4:
+  ///
+  ///     heads_of(8)  →  heads [0, 2) [2, 4) [4, 6) [6, 8)
+  ///     heads_of(2)  →  heads [0, 1) [0, 1) [1, 2) [1, 2)
   [[nodiscard]] row_range heads_of(index heads) const {
     if (heads >= size) return part_of(heads, "the number of key heads");
     require(heads > 0 && size % heads == 0, "tensor parallelism: ", size,

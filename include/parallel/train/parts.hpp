@@ -73,8 +73,8 @@ struct alternating_buffers {
 struct part_pass {
   pass_kind kind = pass_kind::forward;
   part model_part = embed;
-  /// For a backward pass whose weight gradients run on a stream of their own, those of a block
-  /// beside the input gradient of the next block.
+  /// For a backward pass whose weight gradients run on a separate stream, those of a block at the
+  /// same time as the input gradient of the next block.
   bool is_overlapped = false;
 
   friend constexpr bool operator==(part_pass const&, part_pass const&) = default;
@@ -82,35 +82,36 @@ struct part_pass {
 
 /// The passes of one microbatch through the parts of a stage, in the order in which they are
 /// enqueued. `overlap_weights`: in a computation that makes both gradients, those of weights run on
-/// a stream of their own.
+/// a separate stream.
 [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR std::vector<part_pass> passes_of(
     stage_range const& range, pipeline::action_kind computes, pass mode, bool overlap_weights) {
   using enum pass_kind;
-  std::vector<part_pass> out;
+  std::vector<part_pass> passes;
   if (computes == pipeline::action_kind::forward) {
-    for (part p = range.front(); p < range.end; ++p) out.push_back({forward, p});
-    if (range.exit) out.push_back({mode == pass::training ? forward_backward : forward, range.end});
-    return out;
+    for (part p = range.front(); p < range.end; ++p) passes.push_back({forward, p});
+    if (range.exit)
+      passes.push_back({mode == pass::training ? forward_backward : forward, range.end});
+    return passes;
   }
   bool const is_overlapped = overlap_weights && computes == pipeline::action_kind::backward;
   for (part p = range.end; p-- > range.begin;) {
     if (computes == pipeline::action_kind::backward_weight) {
-      out.push_back({backward_weight, p});
+      passes.push_back({backward_weight, p});
     } else if (computes == pipeline::action_kind::backward_input) {
-      out.push_back({backward_input, p});
+      passes.push_back({backward_input, p});
     } else if (!is_overlapped) {
-      out.push_back({backward, p});
+      passes.push_back({backward, p});
     } else {
-      out.push_back({backward_input, p, true});
-      if (p + 1 < range.end) out.push_back({join, p + 1, true});
-      out.push_back({backward_weight, p, true});
+      passes.push_back({backward_input, p, true});
+      if (p + 1 < range.end) passes.push_back({join, p + 1, true});
+      passes.push_back({backward_weight, p, true});
     }
   }
-  if (is_overlapped && range.begin < range.end) out.push_back({join, range.begin, true});
+  if (is_overlapped && range.begin < range.end) passes.push_back({join, range.begin, true});
   // the entry has no input gradient
   if (range.entry && computes != pipeline::action_kind::backward_input)
-    out.push_back({backward_weight, embed});
-  return out;
+    passes.push_back({backward_weight, embed});
+  return passes;
 }
 
 }  // namespace parallel::train

@@ -100,7 +100,7 @@ class process_groups {
     return {&shards, &gathers, &replicas, &replication_};
   }
 
-  /// Splits off the communicators of so many neighbours along the tensor axis that hold the same
+  /// Splits off the communicators of this many neighbours along the tensor axis that hold the same
   /// parameters, whose gradients must be summed. Collective along that axis.
   void connect_replicas(int ranks) {
     require(ranks >= 1 && tensor.size() % ranks == 0, "layout: ", ranks,

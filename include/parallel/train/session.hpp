@@ -48,7 +48,14 @@ class session {
   using loss = loss_type<typename Model::element>;
 
   /// Makes the streams with the options of `device`, and a stepper; its constructor says what lives
-  /// longer. Collective over the ranks. `Optimizers`: an Optimizer, or optimizer_groups of it.
+  /// longer. Collective over the ranks.
+  ///
+  /// - `model`: whose parameters are trained (train/model.hpp)
+  /// - `device`: where they and the activations are
+  /// - `ranks`: a communicator of ranks that have the whole model and different data, or
+  ///   process_groups for tensor, pipeline and context parallelism
+  /// - `optimizers`: one optimizer for all parameters, or optimizer_groups
+  /// - `options`: ZeRO level, pipeline schedule, clipping, limits (stepper_options)
   template <class Ranks, class Optimizers>
   session(Model& model, Device& device, Ranks& ranks, Optimizers optimizers,
           stepper_options options)
@@ -82,7 +89,7 @@ class session {
     reserved_bytes_ = bytes;
   }
 
-  /// What the stepper does, with the streams and the memory of the session.
+  /// The stepper's functions, called with the streams and the memory of the session.
   void initialise(std::uint64_t seed) { stepper_.initialise(seed); }
   void clear_states() { stepper_.clear_states(compute_); }
   void gather_values() { stepper_.gather_values(compute_); }
@@ -110,12 +117,22 @@ class session {
     return stepper_.attempt(compute_, &exchanges_, [&] { return work(compute_); });
   }
 
-  /// Makes one update and waits for it. Where ranks must give as many microbatches, they do.
+  /// Makes one update and waits for it. Every rank must give as many microbatches as the others
+  /// where values or gradients are sharded, or in a pipeline. The result has the sums of losses and
+  /// tokens over all ranks, and the gradient norm.
+  ///
+  ///     session.step({microbatches, first_sequences, {.seed = 1, .step = batch}, factor});
   step_result<loss> step(request_type const& request) {
     reserve(stepper_.plan_activations(request.microbatches));
     return stepper_.step(compute_, exchanges_, memory_, request);
   }
   /// The same from this rank's part of a global batch, which empty microbatches fill up.
+  ///
+  ///     auto const result = session.step({microbatches, first}, {.seed = 1, .step = 0}, 1.0);
+  ///
+  /// - `batch`: the microbatches of this rank and their positions in the global batch
+  /// - `current`: seed and number of the step, which determine dropout and stochastic rounding
+  /// - `learning_rate_factor`: multiplies the learning rates of the optimizers
   step_result<loss> step(rank_batch<microbatch> const& batch, position current,
                          double learning_rate_factor) {
     auto const microbatches =

@@ -394,7 +394,7 @@ class stepper {
   Device& device_;
   std::unique_ptr<process_groups<Comm>> own_groups_;  // when the constructor was given ranks alone
   process_groups<Comm>& groups_;
-  std::optional<stream> weights_;  // for weight gradients that run beside other passes
+  std::optional<stream> weights_;  // for weight gradients that run concurrently with other passes
   pipeline::p2p_streams<Comm> links_;
   state_type state_;
   bool measuring_ = false, asks_to_stop_ = false;

@@ -25,7 +25,7 @@ struct stepper_options {
   /// floats are then taken over microbatches first.
   bool reduce_every_microbatch = true;
   /// Values that are held whole and were updated by other ranks are gathered by the next step, each
-  /// before the first pass that reads it and behind the passes before that, and not at the end of
+  /// before the first pass that reads it and hidden behind earlier passes, and not at the end of
   /// their own step. A caller that reads values between steps calls stepper::gather_values first.
   bool gather_before_use = false;
   /// A step is enqueued in an order in which it does not deadlock where the device now and then

@@ -90,7 +90,7 @@ struct require_block {
         b.backward_weight(c, saved);
       },
       "the model's block has no backward_weight(context, saved) of any stream's context, which "
-      "adds to its parameters' gradients; leave it empty where there are none "
+      "adds to its parameters' gradients; leave it empty if there are none "
       "(parallel/layer/concepts.hpp)");
   static constexpr bool value = block_of<B, Stream, T>;
 };
@@ -121,7 +121,7 @@ concept checked_types = detail::require_types<M>::value;
 template <class M, class T>
 concept checked_units = detail::require_units<M, T>::value;
 
-/// M::element; void where there is none, so that the name is valid before the compiler's sentence.
+/// M::element; void if there is none, so that the name is valid before the compiler's sentence.
 template <class M>
 using element_of = typename detail::element_of<M>::type;
 

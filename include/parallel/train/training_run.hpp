@@ -3,8 +3,7 @@
 //
 //   train::session session(model, device, groups, decoupled_adamw{.learning_rate = 1e-3}, {});
 //   checkpoint::series saves(world, "runs/one", {.keep = 2});
-//   train::run_training(session, {.batches = 1000, .seed = 1, .data = [&](index batch) { ... }},
-//   saves);
+//   train::run_training(session, {.batches = 1000, .seed = 1, .data = read_batch}, saves);
 #pragma once
 
 #include <functional>
@@ -31,7 +30,7 @@ struct run_options {
   index batches = 0;       // that are trained in all, those before a resume included
   std::uint64_t seed = 0;  // of initial values, dropout and stochastic rounding
   learning_rate_schedule learning_rate = {.shape = decay::constant};  // in finished batches
-  /// This rank's part of the batch after so many.
+  /// This rank's part of the batch that follows `batch` finished ones.
   std::function<rank_batch<microbatch>(index batch)> data = {};
   bool compares_samples = false;  // rank_batch::samples is given: none may be drawn twice
   std::function<rank_batch<microbatch>()> evaluation_data = {};

@@ -7,7 +7,7 @@
 // segment. Padding is never stored in a file.
 //
 // Several parts of a model can use the same values: as a tied parameter, which each part declares
-// in a layer of its own, or as a layer that the parts share. Each use has its gradients, which are
+// in its own layer, or as a layer that the parts share. Each use has its gradients, which are
 // added: in one buffer, or after their reduction.
 #pragma once
 
@@ -49,7 +49,7 @@ struct segment {
   index size = 0;  // elements, padding included
 
   /// Calls f(parameter, first, last, offset) for each parameter that overlaps the range [begin,
-  /// end) of the segment: the parameter's elements [first, last) lie at `offset` in the segment.
+  /// end) of the segment: the parameter's elements [first, last) begin at `offset` in the segment.
   template <class F>
   void for_each_piece(index begin, index end, F&& f) const {
     for (auto const& [parameter, offset] : parameters) {

@@ -69,7 +69,8 @@ struct range {
   friend bool operator==(range const&, range const&) = default;
 };
 
-/// Rank `rank`'s equal share of a segment of `size` elements (a multiple of `ranks`).
+/// Rank `rank`'s equal share of a segment of `size` elements (a multiple of `ranks`):
+/// `shard_of(12, 1, 3)` is [4, 8).
 [[nodiscard]] constexpr range shard_of(index size, index rank, index ranks) {
   index const part = size / ranks;
   return {rank * part, (rank + 1) * part};
@@ -94,7 +95,11 @@ struct unit_position {
   [[nodiscard]] constexpr range owned(index size) const { return shard_of(size, shard, shards); }
 
   /// The range that this rank fills when values come from outside, from a file say: its equal part
-  /// of the range that it owns; its replicas fill the other parts.
+  /// of the range that it owns; its replicas fill the other parts. Of a segment of 12 elements in 3
+  /// shards with 2 replicas, both replicas of shard 1 own [4, 8):
+  ///
+  ///     unit_position{.shard = 1, .shards = 3, .replica = 0, .replicas = 2}.filled(12)  →  [4, 6)
+  ///     unit_position{.shard = 1, .shards = 3, .replica = 1, .replicas = 2}.filled(12)  →  [6, 8)
   [[nodiscard]] constexpr range filled(index size) const {
     auto const owned_range = owned(size);
     auto const part = shard_of(owned_range.size(), replica, replicas);

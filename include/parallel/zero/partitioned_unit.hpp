@@ -124,7 +124,7 @@ class partitioned_unit {
 
   [[nodiscard]] bool is_trainable(std::size_t s) const { return unit_.segments()[s].key.trainable; }
 
-  /// Fills master weights and values, which lie on `device`, from the parameters' initial
+  /// Fills master weights and values, which are on `device`, from the parameters' initial
   /// distributions, with all cores that the caller may use. Blocks.
   template <class Device>
   void initialise(std::uint64_t seed, Device const& device) {
@@ -267,7 +267,7 @@ class partitioned_unit {
     }
   }
 
-  /// Adds up the uses of a tied parameter that have gradients of their own, after every use has
+  /// Adds up the uses of a tied parameter that have their own gradients, after every use has
   /// been reduced (reduce.hpp).
   template <class Stream>
   void join_uses(Stream& compute) const {

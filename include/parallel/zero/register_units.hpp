@@ -15,7 +15,7 @@
 namespace parallel::zero {
 
 /// The registrations, which must be destroyed before the communicators of `axes`; all ranks of
-/// these call this function. Values lie in the gathered memory and in the buffers they are gathered
+/// these call this function. Values are in the gathered memory and in the buffers they are gathered
 /// into; gradients in the held memory, in the buffers they are reduced out of, and in the staging
 /// memory where they are rounded.
 template <class T, class Device, class Exchange, class Comm>

@@ -98,7 +98,7 @@ class unit_set {
 
   /// Enqueues the gathering of one unit's values into a buffer that holds all values that the part
   /// of its `use` computes with; if `use` is negative, into a buffer of the unit alone, where the
-  /// values stay and to which they are bound at once.
+  /// values stay and to which they are bound immediately.
   template <class Comm, class Requests>
   void unshard(entry& unit, int use, int buffer, shard_groups<Comm> const& axes,
                exchange_stream& gathers, Requests& requests) {

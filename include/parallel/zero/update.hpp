@@ -131,7 +131,7 @@ void exchange_update(partitioned_unit<T> const& unit, update_groups<Comm> const&
 }
 
 /// Enqueues the update of the owned range of every trained segment by the optimizer of its group;
-/// for optimizers of whole tensors after exchange_update, or after begin_update where there is no
+/// for optimizers of whole tensors after exchange_update, or after begin_update if there is no
 /// exchange.
 template <class T, class Stream, class Optimizer>
 void update(partitioned_unit<T> const& unit, Stream& compute, std::span<Optimizer const> optimizers,

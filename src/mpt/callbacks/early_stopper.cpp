@@ -20,17 +20,22 @@ void early_stopper::evaluation_end(run_control& run, evaluation_report const& r)
 }
 
 nlohmann::json early_stopper::state() const {
-  nlohmann::json out = {
-      {"seen", has_best_}, {"of", settings()}, {"patience", patience()}, {"why", reason_}};
-  if (has_best_) out.update({{"best", best_}, {"batch", best_batch_}, {"epoch", best_epoch_}});
-  return out;
+  nlohmann::json saved = {{"has_best", has_best_},
+                          {"settings", settings()},
+                          {"patience", patience()},
+                          {"reason", reason_}};
+  if (has_best_) saved.update({{"best", best_}, {"batch", best_batch_}, {"epoch", best_epoch_}});
+  return saved;
 }
 
 void early_stopper::restore(nlohmann::json const& saved) {
-  bool const has_same_settings = saved.value("of", settings()) == settings();
-  has_best_ = saved.at("seen").get<bool>() && has_same_settings;
+  // older checkpoints have the names `seen`, `of` and `why`
+  bool const has_old_names = saved.contains("seen");
+  bool const has_same_settings =
+      saved.value(has_old_names ? "of" : "settings", settings()) == settings();
+  has_best_ = saved.at(has_old_names ? "seen" : "has_best").get<bool>() && has_same_settings;
   if (has_same_settings && saved.value("patience", patience()) == patience())
-    reason_ = saved.value("why", "");
+    reason_ = saved.value(has_old_names ? "why" : "reason", "");
   if (!has_best_) return;
   best_ = saved.at("best").get<double>();
   best_batch_ = saved.at("batch").get<std::int64_t>();

@@ -29,7 +29,7 @@ std::string read_path(config_reader& reader, std::string_view key, std::string c
   auto const unmarked = later_mark.empty() ? with_name : fill_in(with_name, later_mark, "");
   reader.check(key, unmarked.find('{') == std::string::npos, "'", printable(path),
                "': only {run_name}", later_mark.empty() ? "" : " and ", later_mark,
-               " can stand in braces");
+               " can be in braces");
   return with_name;
 }
 

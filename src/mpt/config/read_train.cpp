@@ -210,7 +210,7 @@ void check_schedule_of_run(config_reader const& reader, scheduler_config const& 
       notes.push_back(std::move(note));
 }
 
-/// A run in which each section is there whose keys are only asked for then.
+/// A run with every section whose keys are only read if the section is there.
 constexpr std::string_view run_with_all_sections = R"(
 max_seq_len: 128
 model: {name: mpt_causal_lm, d_model: 64, n_heads: 4, n_layers: 2, max_seq_len: 128, vocab_size: 512}
@@ -232,7 +232,7 @@ callbacks:
 loggers: {tensorboard: {}, csv: {}, wandb: {}, mlflow: {}}
 )";
 
-/// What replaces the sets of text there in a run that finetunes.
+/// The loaders that replace the sets of text in a run that finetunes.
 std::array<std::string, 2> finetuning_sets() {
   std::string const loader = "_loader={name: finetuning, dataset: {local: null, hf_name: rows}}";
   return {"train" + loader, "eval" + loader};
@@ -390,10 +390,10 @@ void read_checkpoint(config_reader& reader, std::string const& run_name,
   checkpoint.save_interval = reader.get("save_interval", checkpoint.save_interval);
   reader.check("save_interval", checkpoint.save_interval.count > 0, "must be above 0");
   checkpoint.local_save_folder = read_path(reader, "local_save_folder", run_name, node_rank_mark);
-  reader.check(
-      "local_save_folder", checkpoint.local_save_folder.empty() || !checkpoint.save_folder.empty(),
-      "needs save_folder, which all nodes share: it says what lies on their own disks, and "
-      "a run goes on from there");
+  reader.check("local_save_folder",
+               checkpoint.local_save_folder.empty() || !checkpoint.save_folder.empty(),
+               "needs save_folder, which all nodes share: it says what is on their own disks, and "
+               "a run goes on from there");
   reader.check("local_save_folder",
                checkpoint.local_save_folder.empty() ||
                    checkpoint.local_save_folder != checkpoint.save_folder,

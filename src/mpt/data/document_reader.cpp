@@ -83,7 +83,7 @@ class text_row {
     return false;
   }
   bool fail_duplicate() {
-    error = "\"text\" stands twice in the row";
+    error = "\"text\" appears twice in the row";
     return false;
   }
 

@@ -37,7 +37,7 @@ constexpr auto full_interval = 100ms;  // while there is no room, each look list
 
 [[nodiscard]] fs::path locks_of(remote_set const& set) { return work_folder(set) / locks_name; }
 
-/// What to do where files on the server are not those of the index, which is kept, as a clause.
+/// A clause of advice for files on the server that are not those of the index, which is kept.
 [[nodiscard]] std::string advice_on_changes(remote_set const& set) {
   return "; if the set was written anew on the server, remove " + set.folder.native() +
          ", which keeps the old index.json";
@@ -92,7 +92,7 @@ void unpack(fs::path const& from, compression kind, fs::path const& to, std::uin
   return name.starts_with("gz") ? compression::gzip : compression::none;
 }
 
-/// The number at the beginning of a file name; nothing where there is none.
+/// The number at the beginning of a file name; nothing if there is none.
 [[nodiscard]] std::optional<std::size_t> leading_number(std::string const& name) {
   std::size_t number = 0;
   auto const [end, problem] = std::from_chars(name.data(), name.data() + name.size(), number);
@@ -138,7 +138,7 @@ void shard_cache::open(set_state& set) {
          entry.increment(absent))
       parallel::require(entry->path().filename() == work_name || is_cache(folder), folder.native(),
                         ": holds files already, and the shards of ", address,
-                        " would be put and removed beside them; name an empty folder, or one that "
+                        " would be put and removed among them; name an empty folder, or one that "
                         "does not exist, as local");
   }
   parallel::files::make_folders(work_folder(set.source));

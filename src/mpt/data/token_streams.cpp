@@ -40,7 +40,7 @@ token_streams::token_streams(std::vector<std::shared_ptr<token_dataset const>> s
                     " sample counts");
   for (auto const& set : sets_)
     parallel::require(set->sequence_length() == sequence_length(), set->reader().folder().native(),
-                      ": sequences of ", set->sequence_length(), " tokens beside streams of ",
+                      ": sequences of ", set->sequence_length(), " tokens with streams of ",
                       sequence_length());
 }
 

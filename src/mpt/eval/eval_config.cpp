@@ -89,7 +89,7 @@ eval_config read_eval_config(config_node const& document, std::filesystem::path 
     out.report.notes.emplace_back("precision amp_fp16: computed in fp32, which is more exact");
   if (reader.has_key("model")) {
     reader.check("models", !reader.has_key("models"), "give model or models, not both");
-    static_cast<void>(reader.raw("models"));  // may stand there blank
+    static_cast<void>(reader.raw("models"));  // may be there, but blank
     out.models.push_back(read_evaluated(reader));
   } else {
     reader.check("models", reader.has_key("models"), "missing; it is required");

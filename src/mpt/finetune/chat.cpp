@@ -80,7 +80,7 @@ namespace {
     return "conversations of \"from\" and \"value\" (ShareGPT) are read with preprocessing_fn: "
            "teknium/OpenHermes-2.5 or, by prepare, --preprocessor teknium/OpenHermes-2.5";
   if (row.contains("messages"))
-    return "\"messages\" beside other columns are read with preprocessing_fn: "
+    return "\"messages\" with other columns are read with preprocessing_fn: "
            "AI-MO/NuminaMath-CoT or, by prepare, --preprocessor AI-MO/NuminaMath-CoT";
   if (row.size() == 1 && row.contains("text"))
     return "text without prompts is trained on as in pretraining: prepare makes a set of it, for a "

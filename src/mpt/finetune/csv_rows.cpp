@@ -12,7 +12,7 @@ csv_rows::csv_rows(std::filesystem::path const& path, std::size_t max_row_bytes)
     parallel::require(!name->empty(), location(), ": column ", name - names_.begin() + 1,
                       " has no name");
     parallel::require(std::find(names_.begin(), name, *name) == name, location(), ": column \"",
-                      *name, "\" stands twice");
+                      *name, "\" appears twice");
   }
 }
 
@@ -53,7 +53,7 @@ bool csv_rows::read_record(std::vector<std::string>& fields) {
     auto const next = csv_place_after(place, static_cast<char>(c));
     parallel::require(place != csv_place::quote_in_quotes || next != csv_place::text, input_.name(),
                       ":", input_.line(),
-                      ": text behind a closing quote mark; a quote mark within quotes is doubled");
+                      ": text after a closing quote mark; a quote mark within quotes is doubled");
     if (place == csv_place::cell_begin && next == csv_place::quotes) {
       opening_line = input_.line();
     } else if (next == csv_place::cell_begin) {

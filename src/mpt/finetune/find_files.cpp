@@ -140,9 +140,9 @@ std::vector<std::filesystem::path> find_files(file_names const& names) {
   bool const is_single_file = names.data_files.empty() && fs::is_regular_file(names.name, failure);
   parallel::require(!names.split.empty() || is_single_file, "the split of \"", names.name,
                     "\" is not given; set split, such as train");
-  parallel::require(names.split.find_first_of("[+") == std::string::npos, "split \"", names.split,
-                    "\": parts and sums of splits are not supported; write those rows to a file of "
-                    "their own");
+  parallel::require(
+      names.split.find_first_of("[+") == std::string::npos, "split \"", names.split,
+      "\": parts and sums of splits are not supported; write those rows to a separate file");
   bool const is_format = names.name == "json" || names.name == "csv" || names.name == "parquet";
   bool const is_folder = fs::is_directory(names.name, failure);
   bool const has_configurations =

@@ -125,7 +125,7 @@ std::vector<std::filesystem::path> files_of_one_format(
 }
 
 std::string missing_part(std::vector<std::filesystem::path> const& files) {
-  // each part may have an ending of its own: train-00000-of-00003-6ef3991c06080e14.parquet
+  // each part may have its own ending: train-00000-of-00003-6ef3991c06080e14.parquet
   std::set<std::filesystem::path> present;            // up to "-of-00003"
   std::map<std::filesystem::path, std::string> seen;  // without the number, with an ending
   for (auto const& file : files) {

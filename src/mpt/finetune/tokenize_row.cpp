@@ -33,7 +33,7 @@ chat_renderer const& row_tokenizer::renderer(std::string_view location) {
   if (renderer_) return renderer_;
   auto const own_template = read_chat_template(tokenizer_->files());
   parallel::require(!own_template || engine_, location, ": ", tokenizer_->files().name(),
-                    " has a chat_template of its own, and ", jinja_advice,
+                    " has its own chat_template, and ", jinja_advice,
                     "; or take it out of tokenizer_config.json to use ChatML");
   renderer_ = own_template ? engine_(*own_template) : chat_renderer(render_chatml);
   return renderer_;

@@ -113,7 +113,7 @@ read_report write_set(finetuning_source const& source, write_options const& opti
     if (!writer) holds_chats = chat != nullptr;
     parallel::require(holds_chats == (chat != nullptr), location, ": a ",
                       holds_chats ? "prompt with its response" : "conversation",
-                      ", where the first row is none; write the two to sets of their own");
+                      ", but the first row is not one; write the two to separate sets");
     if (chat != nullptr) {
       write({{"messages", "json"}}, {messages_text(*chat)});
     } else {

@@ -199,8 +199,8 @@ std::filesystem::path import_hugging_face(model_source const& source,
                                           convert_options const& options) {
   namespace ckpt = parallel::checkpoint;
   ckpt::save_target target{.root = root, .id = {}};
-  require(!source.config().lora, "an adapter beside ", source.path().string(),
-          " is no checkpoint's model; begin from the adapter as it is "
+  require(!source.config().lora, "an adapter of ", source.path().string(),
+          " is not the model of a checkpoint; begin from the adapter as it is "
           "(model.pretrained_lora_id_or_path), or make one model of both first (--merge)");
   require(!hf::is_model(root), root.string(),
           ": holds a Hugging Face model; choose another folder for the checkpoint");

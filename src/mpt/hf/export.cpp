@@ -14,7 +14,7 @@ namespace pc = parallel::checkpoint;
   return static_cast<std::uint64_t>(pc::checked_volume(tensor.extents, width, location)) * width;
 }
 
-/// Divides the tensors into files of at most `max_bytes`; a larger tensor gets a file of its own.
+/// Divides the tensors into files of at most `max_bytes`; a larger tensor gets its own file.
 [[nodiscard]] std::vector<detail::shard> plan_shards(std::span<named_shape const> tensors,
                                                      std::size_t width, std::uint64_t max_bytes,
                                                      std::string const& stem) {

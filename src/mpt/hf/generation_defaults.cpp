@@ -66,8 +66,9 @@ text_ends text_ends_of(model_source const& source, tokenizer const& tokenizer) {
   if (source.end_tokens().empty())
     if (auto const end = tokenizer.eos_id()) out.tokens.push_back(*end);
   if (!unknown_tokens.empty())
-    out.note = concat(source.path().string(), ": eos_token_id ", unknown_tokens.front(),
-                      " is none of the model's ", vocabulary, " tokens, so that it ends no text");
+    out.note =
+        concat(source.path().string(), ": eos_token_id ", unknown_tokens.front(),
+               " is not one of the model's ", vocabulary, " tokens, so that it ends no text");
   else if (out.tokens.empty())
     out.note =
         concat("nothing ends a text before it is as long as allowed: ", source.path().string(),

@@ -41,7 +41,8 @@ struct pre_tokenizer {
   bool is_exact;           ///< its regular expression splits every text as the pattern does
 };
 
-/// Of one pattern the first is preferred that takes whole words or not as the tokenizer does.
+/// Of the entries with one pattern, the first that takes whole words or not as the tokenizer does
+/// is preferred.
 constexpr std::array<pre_tokenizer, 7> pre_tokenizers{
     {{word_pattern::gpt2, "gpt-2", false, true},
      {word_pattern::llama3, "llama-bpe", true, true},
@@ -260,7 +261,7 @@ void add_text_notes(tokenizer_parts const& parts, field_list& out) {
   });
   if (has_rules)
     out.note(
-        "llama.cpp ignores lstrip, rstrip and single_word of added tokens; white space beside "
+        "llama.cpp ignores lstrip, rstrip and single_word of added tokens; white space next to "
         "them stays in the text there");
 }
 

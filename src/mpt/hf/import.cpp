@@ -19,7 +19,7 @@ hf_import::hf_import(std::filesystem::path folder) : folder_(std::move(folder)) 
   auto const found = tensors_->config();
   parallel::require(found.has_value(), folder_.native(),
                     ": does not say which model it holds, as a Composer checkpoint of LLM "
-                    "Foundry does; put it into a folder as pytorch_model.bin beside its "
+                    "Foundry does; put it into a folder as pytorch_model.bin with its "
                     "config.json");
   config_ = *found;
 }

@@ -27,7 +27,7 @@ model_source::model_source(std::filesystem::path const& path, std::filesystem::p
   family_ = find_family(config_.family);
   if (adapter_) {
     require(!config_.lora, path_.string(),
-            ": has adapters of its own; merge them first (convert --merge), or give no other");
+            ": has its own adapters; merge them first (convert --merge), or give no other");
     auto separated = config_;
     separate_projections(separated);
     match_projections(separated);

@@ -106,7 +106,7 @@ void pickle::push_tuple(std::size_t size) {
 void pickle::append_parts(id collection, std::vector<id> const& parts, kind expected) {
   auto& target = values_[collection];
   if (target.type == kind::object) return;  // an object's content is dropped
-  check(target.type == expected, "it adds to a value that is no collection");
+  check(target.type == expected, "it adds to a value that is not a collection");
   check(expected != kind::mapping || parts.size() % 2 == 0, "a key has no value");
   count_parts(parts.size());
   target.parts.insert(target.parts.end(), parts.begin(), parts.end());
@@ -286,7 +286,7 @@ bool pickle::combine_values(unsigned char code) {
     }
     case 0x90: {  // add items to a set
       static_cast<void>(pop_marked());
-      check(values_[top()].type == kind::object, "it adds to a value that is no set");
+      check(values_[top()].type == kind::object, "it adds to a value that is not a set");
       break;
     }
     case '0': static_cast<void>(pop()); break;

@@ -25,7 +25,7 @@ torch_file::torch_file(std::filesystem::path const& path) : zip_(require_zip_for
   read_tensors(content, composer_model.value_or(content.root()), prefix);
   if (composer_model) read_config(content);
   parallel::require(!content.find_path(adapter_config_path), name(),
-                    ": holds LoRA adapters alone, not the model beside which they stand; save "
+                    ": holds LoRA adapters alone, not the model that they adapt; save "
                     "them in PEFT's form (save_pretrained) and give that folder as an adapter");
   parallel::require(!entries_.empty(), name(),
                     ": holds no dictionary of tensors; expected a model's state_dict or a "

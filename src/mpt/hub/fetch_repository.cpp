@@ -69,7 +69,7 @@ class file_lock {
   parallel::descriptor handle_;
 };
 
-/// Writes a small file by a name of its own and a rename: several processes may do so.
+/// Writes a small file under a temporary name, and renames it: several processes may do so.
 void publish(fs::path const& file, std::string const& text) {
   parallel::files::make_folders(file.parent_path());
   auto temporary = file;
@@ -106,7 +106,7 @@ void publish(fs::path const& file, std::string const& text) {
                      wanted.revision == "main" ? "" : "@" + wanted.revision);
 }
 
-/// Throws where a revision's commit or files at the hub were not to be had; says why.
+/// Throws if the commit or the files of a revision could not be fetched from the hub; says why.
 [[noreturn]] void refuse(net::http_response const& response, wanted_repository const& wanted,
                          settings const& hub) {
   auto const code = response.header("x-error-code").value_or("");
@@ -162,7 +162,7 @@ class fetch {
     if (events_.note) events_.note(sentence);
   }
 
-  /// What the cache has, after the hub could not be asked.
+  /// The files in the cache, after the hub could not be asked.
   [[nodiscard]] snapshot without_hub(std::string const& reason) {
     auto found = cached(reason);
     note(fmt::format("{}; taking {} from the cache, as of commit {}", reason, described(wanted_),

@@ -28,7 +28,7 @@ struct list_deleter {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
-/// What libcurl's callbacks of one exchange work on.
+/// The data of libcurl's callbacks of one exchange.
 struct exchange {
   http_request const& request;
   body_sink const& sink;

@@ -65,7 +65,7 @@ class partial_file {
   /// The strong ETag of the response of which this is a part; empty if it had none.
   [[nodiscard]] std::string const& etag() const { return etag_; }
 
-  /// Begins anew, with a response that has this ETag (or an empty one).
+  /// Starts over, with a response that has this ETag (or an empty one).
   void restart(std::string const& etag) {
     std::error_code ignored;
     fs::remove(etag_path_, ignored);

@@ -18,7 +18,7 @@ constexpr std::string_view s3_scheme = "s3://";
          });
 }
 
-/// The code in the answer of an object store: "<Code>NoSuchKey</Code>"; empty where there is none.
+/// The code in the answer of an object store: "<Code>NoSuchKey</Code>"; empty if there is none.
 [[nodiscard]] std::string error_code(std::string_view body) {
   auto const begin = body.find("<Code>");
   if (begin == body.npos) return {};
@@ -120,7 +120,7 @@ std::string remote_folder::explanation(http_response const& response) const {
            "not exist, too";
   if (response.status == 404)
     return out + "; check " + (is_object_store_ ? "bucket, prefix" : "the address") +
-           " and split: index.json must lie there beside the shards";
+           " and split: index.json must be there with the shards";
   if (response.status >= 300 && response.status < 400)
     return out + " without saying where to; check the address" +
            (is_object_store_ ? " and AWS_REGION (" + store_.region + ")" : "");

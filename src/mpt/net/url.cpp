@@ -10,7 +10,7 @@
 namespace mpt::net {
 namespace {
 
-/// Splits "host:port"; the port is empty where there is none.
+/// Splits "host:port"; the port is empty if there is none.
 void split_authority(std::string_view authority, url& out) {
   auto const bracket = authority.rfind(']');
   auto const colon = authority.rfind(':');

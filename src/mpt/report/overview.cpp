@@ -188,7 +188,7 @@ std::string comparison_of(std::vector<shown_run> const& runs, bool has_common_se
     auto const evaluations = compared_evaluations(common_set(runs));
     values.insert(values.begin(), evaluations.begin(), evaluations.end());
   } else {
-    out.caption += "; evaluations, which are on different sets, stand below";
+    out.caption += "; evaluations, which are on different sets, are below";
   }
   for (auto const& value : values) out.titles.push_back(value.title);
   for (std::size_t i = 0; i < runs.size(); ++i) {

@@ -79,7 +79,7 @@ using detail::number_at;
 using detail::seconds_at;
 
 constexpr char const* seconds_of_batch =
-    "seconds of batch";  // our own curve beside the logged ones
+    "seconds of batch";  // our own curve in addition to the logged ones
 
 class metrics_reader {
  public:

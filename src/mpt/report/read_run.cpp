@@ -61,7 +61,7 @@ bool is_save_folder(fs::path const& folder) {
   return is_file(folder / journal_name) || is_file(folder / summary_name);
 }
 
-/// The save_folder in `folder` or the folder itself; "" where there is none.
+/// The save_folder in `folder` or the folder itself; "" if there is none.
 fs::path find_save_folder(fs::path const& folder) {
   if (is_save_folder(folder)) return folder;
   auto candidates = entries(folder);
@@ -232,8 +232,8 @@ void join_programs(run_record& run, std::vector<run_program> const& measured) {
   if (std::ranges::count_if(measured, begins) > std::ranges::count_if(run.programs, begins))
     run.problems.push_back(
         fmt::format("{}: begins more often than the run's {} says: another run wrote to it, too, "
-                    "and the page shows the batches that were written last; give each run a "
-                    "metrics_file of its own",
+                    "and the page shows the batches that were written last; give each run its "
+                    "own metrics_file",
                     run.metrics_file.native(), journal_name));
   // from the last on: a program that was killed before its first batch has no metrics, and the next
   // one begins with the same batch

@@ -6,7 +6,8 @@
 namespace mpt {
 namespace {
 
-/// The start of the character that ends in front of `position`, which is not the text's begin.
+/// The start of the character that ends in front of `position`, which is not the beginning of the
+/// text.
 [[nodiscard]] std::size_t start_of_character_before(std::string_view text, std::size_t position) {
   do --position;
   while (position > 0 && (static_cast<unsigned char>(text[position]) & 0xC0U) == 0x80U);

@@ -41,7 +41,7 @@ struct classified_character {
   std::size_t bytes;
 };
 
-/// The class of the character at `position`, which must lie inside valid UTF-8.
+/// The class of the character at `position`, which must be inside valid UTF-8.
 [[nodiscard]] classified_character class_at(std::string_view text, std::size_t position,
                                             marks marks_are = marks::other) {
   auto const byte = static_cast<unsigned char>(text[position]);
@@ -152,7 +152,7 @@ struct classified_character {
 }
 
 /// The end of the letters at `begin`, capitals before small letters, or `begin` if there are none:
-/// U*l+|U+l* for the letters and marks U that are not small and l that are no capitals.
+/// U*l+|U+l* for the letters and marks U that are not small and l that are not capitals.
 [[nodiscard]] std::size_t end_of_cased_letters(std::string_view text, std::size_t begin) {
   auto end = begin;
   auto last_caseless_end = begin;  // end of the last character that is in U and in l

@@ -204,10 +204,11 @@ std::string why_without_end(tokenizer const& tokenizer) {
 
 std::int32_t require_end(tokenizer const& tokenizer, std::string_view need) {
   auto const id = tokenizer.eos_id();
-  parallel::require(id.has_value(), tokenizer.files().name(), ": has no end-of-text token (",
-                    id ? "" : why_without_end(tokenizer), "): ", need,
-                    "; name one of its tokens as \"eos_token\" in the tokenizer_config.json beside "
-                    "it");
+  parallel::require(
+      id.has_value(), tokenizer.files().name(), ": has no end-of-text token (",
+      id ? "" : why_without_end(tokenizer), "): ", need,
+      "; name one of its tokens as \"eos_token\" in the tokenizer_config.json next to "
+      "it");
   return id.value_or(0);
 }
 

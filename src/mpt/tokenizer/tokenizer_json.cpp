@@ -51,7 +51,7 @@ void require_all_bytes(detail::json_fields const& model, tokenizer_parts const& 
   }
 }
 
-/// Reads what becomes of characters that are no tokens.
+/// Reads the treatment of characters that are not tokens.
 void read_characters(detail::json_fields const& model, tokenizer_parts& parts) {
   unknown_rules unknown{.use_bytes = model.flag_or("byte_fallback", false),
                         .fuse = model.flag_or("fuse_unk", false)};

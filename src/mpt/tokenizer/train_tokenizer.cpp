@@ -98,7 +98,7 @@ class word_counter {
   tokens.insert(tokens.end(), bytes.begin(), bytes.end());
   auto const min_size = static_cast<std::int64_t>(tokens.size());
   parallel::require(options.vocab_size >= min_size && options.vocab_size <= vocabulary::id_limit,
-                    "vocab_size ", options.vocab_size, " must lie between ", min_size,
+                    "vocab_size ", options.vocab_size, " must be between ", min_size,
                     " (256 bytes and the special tokens) and ", vocabulary::id_limit);
   return tokens;
 }

@@ -111,7 +111,7 @@ class run_tracker : public journal_tracker {
   std::vector<std::string> first_notes_;
 };
 
-/// The text of that name in an object; "" where there is none.
+/// The text of that name in an object; "" if there is none.
 [[nodiscard]] std::string text_member(nlohmann::json const& object, char const* name) {
   if (!object.is_object()) return {};
   auto const found = object.find(name);

@@ -69,7 +69,7 @@ class interpolator {
         config_node const value = follow(name, node, depth);
         parallel::require(value.is_scalar(), node.location, ": '", printable(text), "': ${",
                           printable(name), "} is ", describe(value), " (", value.location,
-                          "); only a scalar can stand inside text");
+                          "); only a scalar can be inside text");
         result.text += value.text;
         parallel::require(result.text.size() <= limits_.scalar, node.location, ": longer than ",
                           limits_.scalar, " bytes after ${...} is replaced");

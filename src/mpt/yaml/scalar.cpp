@@ -14,8 +14,8 @@
 namespace mpt {
 namespace {
 
-/// The text without YAML 1.1's separators: "4_000" -> "4000"; std::nullopt if a '_' does not stand
-/// between two digits.
+/// The text without YAML 1.1's separators: "4_000" -> "4000"; std::nullopt if a '_' is not between
+/// two digits.
 [[nodiscard]] std::optional<std::string> without_separators(std::string_view text) {
   auto const is_digit = [](char c) { return c >= '0' && c <= '9'; };
   std::string digits;

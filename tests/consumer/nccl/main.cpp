@@ -1,4 +1,4 @@
-// A program of one's own over NCCL's own library: the version that is linked; and where there is no
+// A program of one's own over NCCL's own library: the version that is linked; and if there is no
 // GPU, one clear sentence.
 #include <parallel/comm/nccl/session.hpp>
 

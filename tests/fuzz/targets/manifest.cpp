@@ -1,6 +1,6 @@
 // A checkpoint's manifest: as it is, and with a corrected checksum, because otherwise no mutation
 // would pass the checksum. A manifest that names no files is opened as a model, too. The input is
-// also parsed as a local pointer, the file beside checkpoints that names a checkpoint elsewhere.
+// also parsed as a local pointer, the file next to checkpoints that names a checkpoint elsewhere.
 #include <mpt/hf/model_source.hpp>
 #include <parallel/checkpoint/format/manifest.hpp>
 #include <parallel/checkpoint/local/local_pointer.hpp>

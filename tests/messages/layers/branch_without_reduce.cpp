@@ -1,4 +1,4 @@
-// the branch ends in a partial sum; put tensor::reduce behind it
+// the branch ends in a partial sum; put tensor::reduce after it
 #include "../layers.hpp"
 
 void run(messages::context& c, messages::matrix x) {

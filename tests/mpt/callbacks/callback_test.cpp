@@ -123,6 +123,28 @@ TEST_CASE("early_stopper: a stopped run stops again when resumed, but not with o
   CHECK(resume_with(other) == std::pair(false, false));
 }
 
+TEST_CASE("early_stopper: an older checkpoint's names of the state are read") {
+  auto const config = *read(
+                           "early_stopper: {monitor: LanguageCrossEntropy, dataloader_label: "
+                           "eval, patience: 3ba}")
+                           .early_stopper;
+  mpt::early_stopper stopper(config);
+  auto run = silent();
+  for (int batch = 1; batch <= 5; ++batch)
+    stopper.evaluation_end(run, {.label = "", .batch = batch, .loss = 2, .accuracy = 0.1});
+  REQUIRE(run.is_stopped());
+  auto const state = std::as_const(stopper).state();
+  auto old_state = state;
+  for (auto const& [name, old_name] :
+       {std::pair("has_best", "seen"), std::pair("settings", "of"), std::pair("reason", "why")}) {
+    old_state[old_name] = state.at(name);
+    old_state.erase(name);
+  }
+  mpt::early_stopper resumed(config);
+  resumed.restore(old_state);
+  CHECK(std::as_const(resumed).state() == state);
+}
+
 TEST_CASE("kill_loss_spike: the state of another window size is discarded") {
   mpt::kill_loss_spike five(*read("kill_loss_spike: {window_size: 5}").kill_loss_spike, 100);
   auto run = silent();

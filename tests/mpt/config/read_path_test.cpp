@@ -34,5 +34,5 @@ TEST_CASE("configured path: Composer's checkpoint file name is refused with advi
   CHECK(error("load_path: latest-rank{rank}.pt", "load_path")
             .find("give the folder, ., whose latest") != std::string::npos);
   CHECK(error("save_folder: runs/{rank}", "save_folder") ==
-        "f.yaml:1:14: save_folder: 'runs/{rank}': only {run_name} can stand in braces");
+        "f.yaml:1:14: save_folder: 'runs/{rank}': only {run_name} can be in braces");
 }

@@ -13,7 +13,7 @@ using mpt::console::plain_text;
 
 std::string const replacement = "\xEF\xBF\xBD";
 
-TEST_CASE("plain text: escapes of terminals and bytes that are no UTF-8 are replaced") {
+TEST_CASE("plain text: escapes of terminals and bytes that are not UTF-8 are replaced") {
   CHECK(plain_text("a\x1b[31mred") == "a" + replacement + "[31mred");
   CHECK(plain_text("bell\x07 return\r delete\x7f") ==
         "bell" + replacement + " return" + replacement + " delete" + replacement);

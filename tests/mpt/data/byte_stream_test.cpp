@@ -132,7 +132,7 @@ TEST_CASE("byte stream: damaged data is always an error") {
                  "damaged gzip data"));
 }
 
-TEST_CASE("byte order mark: it has three bytes in UTF-8 text and none in text without a mark") {
+TEST_CASE("byte order mark: has three bytes in UTF-8 text and none in text without a mark") {
   using mpt::data::byte_order_mark;
   CHECK(byte_order_mark("\xEF\xBB\xBFtext", "f") == 3);
   CHECK(byte_order_mark("\xEF\xBB\xBF", "f") == 3);

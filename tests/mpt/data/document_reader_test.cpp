@@ -54,7 +54,7 @@ TEST_CASE("document reader: the text of a JSON row is found among any other valu
   CHECK(text_of_row(R"({"meta": {"text": "no", "a": [1, {"text": 2}]}, "text": "yes"})", "f", 1) ==
         "yes");
   CHECK(row_error(R"({"text": "a", "meta": {"text": "b"}, "text": "c"})") ==
-        "f.jsonl:7: \"text\" stands twice in the row");
+        "f.jsonl:7: \"text\" appears twice in the row");
   CHECK(text_of_row(R"({"text": ""})", "f", 1).empty());
   CHECK(text_of_row("{\"text\": \"\xc2\x85 and \xe2\x80\xa8\"}\r", "f", 1) ==
         "\xc2\x85 and \xe2\x80\xa8");

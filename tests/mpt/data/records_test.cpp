@@ -19,7 +19,7 @@ std::string record_of(std::string const& fingerprint) {
   return "{\"parameters\": {\"tokenizer\": \"" + fingerprint + "\"}}";
 }
 
-TEST_CASE("set tokenizer: it is read from the record of the set or of one of its parts") {
+TEST_CASE("set tokenizer: is read from the record of the set or of one of its parts") {
   data_test::scratch_folder const folder;
   CHECK_FALSE(tokenizer_of_set(folder / "nowhere").has_value());
   CHECK_FALSE(tokenizer_of_set(folder.path()).has_value());

@@ -127,7 +127,7 @@ TEST_CASE("shard cache: a shard is downloaded when it is held, once") {
   CHECK(files.source.count("index.json") == 1);
 }
 
-TEST_CASE("shard cache: what is expected is downloaded ahead") {
+TEST_CASE("shard cache: expected shards are downloaded ahead") {
   fixture files;
   write_set(files.source.root, 8);
   auto const cache = files.open();
@@ -162,7 +162,7 @@ TEST_CASE(
   CHECK(files.has(4));
 }
 
-TEST_CASE("shard cache: what is needed at once takes the place of what is expected last") {
+TEST_CASE("shard cache: a shard that is needed now replaces the one that is expected last") {
   fixture files;
   write_set(files.source.root, 20);
   auto const cache = files.open(2 * files.shard_bytes());
@@ -203,7 +203,7 @@ TEST_CASE("shard cache: a limit that is too small is refused with one that would
                                   4 * bytes, " bytes")));
 }
 
-TEST_CASE("shard cache: other bytes than the index says are fetched once more, and then refused") {
+TEST_CASE("shard cache: other bytes than the index says are fetched again, and then refused") {
   fixture files;
   write_set(files.source.root, 8);
   auto const cache = files.open();
@@ -331,7 +331,7 @@ TEST_CASE("shard cache: a loader that is destroyed waits for no shard") {
   fixture files;
   write_set(files.source.root, 80);
   std::shared_ptr<shard_cache> const cache = files.open();
-  std::vector<byte_lock> downloads;  // of another process, which stands still
+  std::vector<byte_lock> downloads;  // of another process, which is stalled
   for (std::size_t shard = 0; shard < 40; ++shard) {
     downloads.emplace_back(files.folder.path() / "local/.streaming/locks", shard);
     REQUIRE(downloads.back().try_exclusive());
@@ -442,7 +442,7 @@ TEST_CASE("shard cache: a loader refuses a limit below what its batches in fligh
                  "the 16 samples of the batches in flight are read from up to 16 shards at once"));
 }
 
-TEST_CASE("shard cache: an evaluation, in order, needs the shards that lie in a row") {
+TEST_CASE("shard cache: an evaluation, in order, needs consecutive shards") {
   fixture files;
   write_set(files.source.root, 80);
   auto const ids_of = [](token_streams const& streams) {

@@ -23,7 +23,7 @@ TEST_CASE("bin packing: the longest example goes first, into the first bin with 
   sizes const tokens = {3, 7, 5, 2, 3};
   auto const rows = packer.pack(numbers{0, 1, 2, 3, 4}, tokens);
   REQUIRE(rows.size() == 2);
-  // Bins 7 | 5: the first 3 goes to 7, and that bin moves behind 5; the other 3 and 2 go to 5.
+  // Bins 7 | 5: the first 3 goes to 7, and that bin moves after 5; the other 3 and 2 go to 5.
   CHECK(rows[0] == bin{10, {1, 0}});
   CHECK(rows[1] == bin{10, {2, 4, 3}});
   CHECK(packer.leftover().empty());

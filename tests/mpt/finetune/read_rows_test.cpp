@@ -62,7 +62,7 @@ TEST_CASE("read_rows: an unreadable file or row is an error with its location an
   CHECK(read.error("a.jsonl", "3\n") ==
         "a.jsonl:1: a row of type number; expected an object of columns");
   CHECK(read.error("a.json", "[{\"a\": 1, \"a\": 2}]\n") ==
-        "a.json:1: key \"a\" stands twice in one object");
+        "a.json:1: key \"a\" appears twice in one object");
   CHECK(read.error("a.json", "{\n  \"a\": 1\n}\n")
             .ends_with("; expected a row a line, or all in one list [...]"));
   CHECK(read.error("a.txt", "x") ==

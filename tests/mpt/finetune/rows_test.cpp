@@ -17,7 +17,7 @@ inline std::vector<example> const examples = {
 
 }  // namespace rows_test
 
-TEST_CASE("rows: examples follow one another, and padding is a document of its own") {
+TEST_CASE("rows: examples follow one another, and padding is its own document") {
   using namespace rows_test;
   std::vector<bin> const bins = {{5, {0, 1}}, {3, {2}}};
   auto const right_padded = make_rows(examples, bins, {.length = 6, .pad_id = 9});

@@ -33,7 +33,7 @@ TEST_CASE("row tokenizer: the tokenizer's chat template renders conversations, e
   CHECK(plain.decode(turns.at(0).response) == "the dog");
   row_tokenizer without_engine(with_template);
   CHECK(data_test::message_of([&] { (void)without_engine.turns(chat, "f:1"); }) ==
-        "f:1: tokenizer.json has a chat_template of its own, and this program was built without a "
+        "f:1: tokenizer.json has its own chat_template, and this program was built without a "
         "library for Jinja: put minja's headers (github.com/google/minja) where CMake finds "
         "minja/minja.hpp, and build again; or take it out of tokenizer_config.json to use ChatML");
   CHECK(without_engine.turns(turn_text{"the", "dog"}, "f:1").size() == 1);

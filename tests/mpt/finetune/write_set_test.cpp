@@ -89,9 +89,9 @@ TEST_CASE("write_set: an error leaves no files behind, and a filled folder is no
   auto const tokenizer = plain();
   row_file const mixed(
       json::array({{{"prompt", "p"}, {"response", "r"}}, golden()["chats"][0], {{"q", 1}}}));
-  CHECK(mixed.error(nullptr) ==
-        "rows.jsonl:2: a conversation, where the first row is none; write the two to sets of their "
-        "own");
+  CHECK(
+      mixed.error(nullptr) ==
+      "rows.jsonl:2: a conversation, but the first row is not one; write the two to separate sets");
   CHECK(data_test::contains(mixed.error(&tokenizer), "rows.jsonl:3: the row has \"q\"; expected"));
   CHECK(data_test::get_folder(mixed.folder.path()).size() == 1);
   row_file const empty(json::array({{{"prompt", "p"}, {"response", ""}}}));

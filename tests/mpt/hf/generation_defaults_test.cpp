@@ -29,7 +29,7 @@ TEST_CASE("generation defaults: Qwen's file samples as it says") {
   CHECK(found.repetition_penalty == 1.05);
 }
 
-TEST_CASE("generation defaults: transformers' own stand where the file names none") {
+TEST_CASE("generation defaults: transformers' own apply if the file names none") {
   test::temporary_folder const folder;
   auto const found = read(folder, R"({"do_sample": true})");
   CHECK(found.temperature == 1.0);
@@ -100,13 +100,13 @@ TEST_CASE("ends of a text: generation_config.json, else config.json, else the to
 TEST_CASE("ends of a text: ids outside the vocabulary end nothing, and a note says so") {
   auto const outside = ends_of("50256", "");
   CHECK(outside.tokens.empty());
-  CHECK(
-      test::contains(outside.note,
-                     "m: eos_token_id 50256 is none of the model's 300 tokens, so that it ends no "
-                     "text"));
+  CHECK(test::contains(
+      outside.note,
+      "m: eos_token_id 50256 is not one of the model's 300 tokens, so that it ends no "
+      "text"));
   auto const negative = ends_of("[0, -1]", "");
   CHECK(negative.tokens == ids{0});
-  CHECK(test::contains(negative.note, "eos_token_id -1 is none of the model's 300 tokens"));
+  CHECK(test::contains(negative.note, "eos_token_id -1 is not one of the model's 300 tokens"));
   auto const no_ends = ends_of("", "", R"({"eos_token": null})");
   CHECK(no_ends.tokens.empty());
   CHECK(test::contains(no_ends.note, "nothing ends a text before it is as long as allowed: "));

@@ -74,7 +74,7 @@ void write_model(std::filesystem::path const& path) {
   writer.finish();
 }
 
-TEST_CASE("gguf file: header, fields, tensors and their elements lie where the format says") {
+TEST_CASE("gguf file: header, fields, tensors and their elements are where the format says") {
   test::temporary_folder const folder;
   write_model(folder / "m.gguf");
   file_reader file(test::read_all(folder / "m.gguf"));
@@ -126,7 +126,7 @@ TEST_CASE("gguf file: header, fields, tensors and their elements lie where the f
   CHECK(hf::is_gguf_file(folder / "m.gguf"));
 }
 
-TEST_CASE("gguf file: what is left unfinished leaves nothing behind") {
+TEST_CASE("gguf file: an unfinished file leaves nothing behind") {
   test::temporary_folder const folder;
   {
     hf::gguf_writer writer(folder / "m.gguf", {}, declarations());

@@ -64,7 +64,7 @@ TEST_CASE("import: a folder without a readable config.json is refused") {
   test::write_all(folder / "m/config.json", "[]");
   CHECK(test::contains(problem(), "must be a JSON object"));
   test::write_all(folder / "m/config.json", "{\"a\":1,\"a\":2}");
-  CHECK(test::contains(problem(), "key \"a\" stands twice"));
+  CHECK(test::contains(problem(), "key \"a\" appears twice"));
   test::write_all(folder / "m/config.json", "{}");
   std::filesystem::remove(folder / "m/model.safetensors");
   CHECK(test::contains(problem(), "has neither model.safetensors nor"));

@@ -1,5 +1,5 @@
 // Every form is exported to a folder that names the class to load: transformers' own class where it
-// computes the same, else the code that is written beside the weights.
+// computes the same, else the code that is written next to the weights.
 // tests/reference/check_forms.py compares the results of that code with ours; for it
 // PARALLELLM_FORMS names a folder that keeps the exports and our logits.
 #include <algorithm>

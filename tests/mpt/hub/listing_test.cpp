@@ -54,7 +54,7 @@ TEST_CASE("hub listing: paths that leave the folder, doubles and files below fil
   CHECK(names(with_paths({"a.b", "a/b", "a-b"})).size() == 3);
 }
 
-TEST_CASE("hub listing: what is written in the cache reads as the same") {
+TEST_CASE("hub listing: a listing that was written into the cache is read back unchanged") {
   data_test::scratch_folder const folder;
   auto files = with_paths({"a/x", "b"});
   files[1].sha256 = std::string(64, 'c');
@@ -119,7 +119,7 @@ TEST_CASE("model files: safetensors are taken, and no second copy of the weights
       names{"config.json", "generation_config.json", "merges.txt", "tokenizer.json", "vocab.json"});
 }
 
-TEST_CASE("model files: PyTorch's are taken where there are no safetensors, and adapters") {
+TEST_CASE("model files: PyTorch's are taken if there are no safetensors, and adapters") {
   CHECK(paths(model_files(repository_of({"config.json", "pytorch_model-00001-of-00001.bin",
                                          "pytorch_model.bin.index.json", "tf_model.h5"}))) ==
         names{"config.json", "pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json"});

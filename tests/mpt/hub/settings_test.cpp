@@ -43,7 +43,7 @@ TEST_CASE("hub settings: offline, endpoint and time limit") {
   CHECK_THROWS_AS(settings_of({{"HF_HUB_DOWNLOAD_TIMEOUT", "soon"}}), parallel::error);
 }
 
-TEST_CASE("hub settings: a token has no blanks around it, and is not quoted where it is none") {
+TEST_CASE("hub settings: blanks around a token are removed, and an invalid token is not quoted") {
   auto const found = settings_of({{"HF_TOKEN", " hf_abc\n"}, {"HUGGING_FACE_HUB_TOKEN", "old"}});
   CHECK(found.token == "hf_abc");
   CHECK(found.token_source == "HF_TOKEN");

@@ -15,7 +15,7 @@ using test::context_method;
 using test::model_layout;
 using enum parallel::zero::level;
 
-/// Compares two steps on the host with two on a queued device, which stands still while every rank
+/// Compares two steps on the host with two on a queued device, which is stalled while every rank
 /// enqueues a step.
 void check(model_layout layout) {
   layout.steps = 2;

@@ -92,7 +92,7 @@ mpt::model_config indivisible() {
   return m;
 }
 
-/// The model with adapters, which have dropout, beside every linear layer.
+/// The model with adapters, which have dropout, for every linear layer.
 mpt::model_config with_adapters(mpt::model_config m) {
   m.lora = {.rank = 3,
             .alpha = 6,

@@ -30,7 +30,7 @@ TEST_CASE("url: servers are the same by scheme, host and port alone") {
   CHECK_FALSE(hub.has_server_of(parse_url("https://hub.example:444/a")));
 }
 
-TEST_CASE("url: what is no address is refused, and a password is not quoted") {
+TEST_CASE("url: text that is not an address is refused, and a password is not quoted") {
   for (auto const* text :
        {"ftp://a/b", "file:///etc/passwd", "a/b", "https:/a", "http://", "http://a:0",
         "http://a:99999", "http://a b/", "http://a/\r\nX: y", "http://a\\b/"})

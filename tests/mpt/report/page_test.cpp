@@ -101,8 +101,7 @@ TEST_CASE("report page: every evaluation set has a row, and the comparison names
   CHECK(compared.find("<td><strong>2.5000</strong></td>") != std::string::npos);
   auto const different = mpt::report::page_of({run("one", {"a"}, 2), run("two", {"b"}, 2.5)}, "");
   CHECK(different.find("eval loss") == std::string::npos);
-  CHECK(different.find("evaluations, which are on different sets, stand below") !=
-        std::string::npos);
+  CHECK(different.find("evaluations, which are on different sets, are below") != std::string::npos);
   CHECK(count(mpt::report::page_of({long_run("one", 500)}, ""), "Evaluation by set") == 0);
 }
 
@@ -125,7 +124,7 @@ TEST_CASE("report page: memory of the ranks over time, of many ranks the most an
         std::string::npos);
 }
 
-TEST_CASE("report page: of keys, those that differ are apart") {
+TEST_CASE("report page: keys that differ between runs have a separate table") {
   auto a = long_run("a", 3), b = long_run("b", 3);
   a.start = {{"configuration", {{"seed", "17"}, {"optimizer.lr", "1.0e-3"}}}};
   b.start = {
@@ -144,7 +143,7 @@ TEST_CASE("report page: of keys, those that differ are apart") {
 
 namespace report_html_test {
 
-TEST_CASE("report html: markup, control characters and bytes that are no UTF-8 are text") {
+TEST_CASE("report html: markup, control characters and bytes that are not UTF-8 are text") {
   CHECK(mpt::report::escape("<b a='1'>\"&amp;") == "&lt;b a=&#39;1&#39;&gt;&quot;&amp;amp;");
   CHECK(mpt::report::escape("a\x1b[31m\x07\nb\xff") ==
         "a\xEF\xBF\xBD[31m\xEF\xBF\xBD\nb\xEF\xBF\xBD");

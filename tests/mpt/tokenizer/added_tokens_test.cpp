@@ -49,7 +49,7 @@ TEST_CASE("added tokens: stripping takes white space unless an earlier token has
   CHECK(split(matcher, "\xC3\xA9 <L>") == parts{"'\xC3\xA9'", "1"});
 }
 
-TEST_CASE("added tokens: a single word is not found beside a character of a word") {
+TEST_CASE("added tokens: a single word is not found next to a character of a word") {
   mpt::added_token_matcher matcher;
   matcher.insert("ab", 1, {.whole_word = true});
   matcher.insert("<S>", 2, {.strip_left = true, .strip_right = true, .whole_word = true});

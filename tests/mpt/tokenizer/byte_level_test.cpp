@@ -6,7 +6,7 @@
 
 namespace byte_level_test {
 
-TEST_CASE("byte level: every byte is spelt as a character of its own and read back") {
+TEST_CASE("byte level: every byte is spelt as its own character and read back") {
   std::set<char32_t> seen;
   for (unsigned byte = 0; byte < 256; ++byte) {
     auto const spelt = mpt::byte_level::spell(static_cast<unsigned char>(byte));

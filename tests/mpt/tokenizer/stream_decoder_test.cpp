@@ -30,7 +30,8 @@ TEST_CASE("stream decoder: a character is returned with its last byte and not ea
   CHECK(decoder.finish().empty());
 }
 
-TEST_CASE("stream decoder: all output equals decoding at once, and every piece is UTF-8") {
+TEST_CASE(
+    "stream decoder: all output equals decoding all ids in one call, and every piece is UTF-8") {
   auto const source = tokenizer_test::small_tokenizer();
   std::mt19937 random(5);
   for (int round = 0; round < 3000; ++round) {

@@ -148,7 +148,7 @@ TEST_CASE("tokenizer files: the error for a missing tokenizer explains what to g
   CHECK(contains(load_error(folder.path), "holds no tokenizer.json"));
 }
 
-TEST_CASE("tokenizer files: the error for a file that is no tokenizer names the file") {
+TEST_CASE("tokenizer files: the error for a file that is not a tokenizer names the file") {
   scratch const folder;
   auto const file = folder.path / "tokenizer.json";
   std::ofstream(file) << "{\"model\": ";

@@ -110,7 +110,7 @@ TEST_CASE("tokenizer.json: bytes that never occur in UTF-8 may be missing") {
 
 TEST_CASE("tokenizer.json: repeated keys and deep nesting are refused") {
   CHECK(contains(error_of(R"({"model": {"vocab": {"a": 1, "a": 2}}})"),
-                 "FILE: key \"a\" stands twice"));
+                 "FILE: key \"a\" appears twice"));
   CHECK(contains(error_of(std::string(100000, '[')), "nested deeper than 64"));
   std::string objects;
   for (int i = 0; i < 1000; ++i) objects += "{\"a\":";

@@ -164,7 +164,7 @@ TEST_CASE("end of text: a tokenizer without such a token is refused with reason 
   CHECK(message(R"({"tokenizer_class": "PreTrainedTokenizerFast"})") ==
         "words/tokenizer.json: has no end-of-text token (tokenizer_config.json names no "
         "eos_token): responses would never end; name one of its tokens as \"eos_token\" in the "
-        "tokenizer_config.json beside it");
+        "tokenizer_config.json next to it");
   CHECK(tokenizer_test::contains(message(R"({"eos_token": "</s>"})"),
                                  "(its eos_token '</s>' is not in tokenizer.json): "));
   CHECK(message(R"({"eos_token": "!"})") == "no error");

@@ -83,7 +83,7 @@ TEST_CASE("train_tokenizer: wrong options are refused with the limits") {
   auto const message = [&](mpt::train_tokenizer_options const& options) {
     return message_of([&] { (void)mpt::train_tokenizer(sentences(), options); });
   };
-  CHECK(contains(message({.vocab_size = 256}), "vocab_size 256 must lie between 257"));
+  CHECK(contains(message({.vocab_size = 256}), "vocab_size 256 must be between 257"));
   CHECK(contains(message({.vocab_size = -1}), "vocab_size -1"));
   CHECK(contains(message({.special_tokens = {""}}), "must be UTF-8 and not empty"));
   CHECK(contains(message({.special_tokens = {"<a>", "<a>"}}), "\"<a>\" is given twice"));

@@ -1,4 +1,4 @@
-// A program beside this one: its lines, its end, and what it inherits.
+// A program that runs alongside this one: its lines, its end, and what it inherits.
 #include <chrono>
 #include <csignal>
 #include <string>
@@ -54,7 +54,7 @@ TEST_CASE("companion process: one that dies or does not read is noticed, and end
   CHECK(idle.end() == "was killed by signal 9 (Killed)");
 }
 
-TEST_CASE("companion process: it has no files of this process, and a group of its own") {
+TEST_CASE("companion process: has no files of this process, and its own group") {
   test::temporary_folder const folder;
   int const leaked = ::dup(STDOUT_FILENO);  // inherited by programs, unless it is closed
   companion_process process(

@@ -21,8 +21,8 @@ using mpt::trackers::send_failure;
 
 bool is_not_cancelled() { return false; }
 
-/// A folder with modules `wandb` and `trackio` that write their calls into `calls`. Empty where
-/// there is no Python.
+/// A folder with modules `wandb` and `trackio` that write their calls into `calls`. Empty if there
+/// is no Python.
 struct client_folder {
   client_folder() {
     has_python = std::system(
@@ -123,7 +123,7 @@ std::string batch(std::int64_t step, nlohmann::ordered_json const& record) {
 }
 
 /// Sends `lines` and waits for the client; returns the message of the failure, which must leave
-/// `next` to be done, or "" where there was none.
+/// `next` to be done, or "" if there was none.
 std::string failure_of(companion_sender& sender, std::string const& lines,
                        send_failure::remedy next) {
   try {
@@ -203,7 +203,7 @@ std::vector<std::pair<std::string, int>> steps_of(client_folder const& client) {
   return found;
 }
 
-TEST_CASE("companion: what trackio has lost is sent again, and nothing is there twice") {
+TEST_CASE("companion: records that trackio has lost are sent again, and none appears twice") {
   client_folder const client;
   if (!client.has_python) return;
   companion_sender sender(client.words(), client.folder / "log");

@@ -155,7 +155,7 @@ TEST_CASE("journal tracker: a client that dies is started again with all lines, 
   CHECK(test::contains(notes.back(), "x: died; 11 records wait in "));
 }
 
-TEST_CASE("journal tracker: what a server refuses for good is not sent again and again") {
+TEST_CASE("journal tracker: a record that a server refuses for good is not sent again and again") {
   test::temporary_folder const folder;
   destination target;
   target.behave = [](int, auto const&) {
@@ -187,7 +187,8 @@ TEST_CASE("journal tracker: a run that fails is marked so") {
   }
 }
 
-TEST_CASE("journal tracker: what a failed run could not send is told, with the command") {
+TEST_CASE(
+    "journal tracker: a failed run reports unsent records, with the command that sends them") {
   test::temporary_folder const folder;
   destination target;
   target.behave = [](int, auto const&) { throw send_failure("away", send_failure::remedy::wait); };

@@ -38,7 +38,7 @@ TEST_CASE("line protocol: a batch has numbers and texts apart, and every number 
         json{{"time/remaining_estimate_unit", "hours"}, {"generations/0", "a\n\"b\" \u2192 c"}});
 }
 
-TEST_CASE("line protocol: text that is no UTF-8 becomes a line all the same") {
+TEST_CASE("line protocol: text that is not UTF-8 becomes a line all the same") {
   auto const line = json::parse(trackers::log_line(1, 0,
                                                    {{"text",
                                                      "a\xff"

@@ -134,7 +134,7 @@ TEST_CASE("MLflow: a list is split by its items and by its bytes, in order") {
   CHECK(mpt::trackers::split_list({}, 100, 90).empty());
 }
 
-TEST_CASE("MLflow: names are those that its server takes") {
+TEST_CASE("MLflow: names are changed to what its server accepts") {
   using mpt::trackers::mlflow_name;
   CHECK(mlflow_name("metrics/eval/c4/TokenAccuracy") == "metrics/eval/c4/TokenAccuracy");
   CHECK(mlflow_name("lr-DecoupledAdamW/group0") == "lr-DecoupledAdamW/group0");
@@ -276,7 +276,7 @@ TEST_CASE("MLflow: a run ends as finished, failed or killed") {
   }
 }
 
-TEST_CASE("MLflow: what is sent again where a journal goes on begins with the run") {
+TEST_CASE("MLflow: a journal that is continued is sent again from the beginning of the run") {
   test::temporary_folder const folder;
   fake_server server;
   auto const client = [&server](http_request const& request, auto const&) {

@@ -62,7 +62,7 @@ std::vector<std::filesystem::path> journals(std::filesystem::path const& folder)
   return found;
 }
 
-TEST_CASE("trackers: what they need is named before a run begins") {
+TEST_CASE("trackers: missing requirements are named before a run begins") {
   mpt::loggers_config loggers;
   loggers.mlflow.emplace();
   auto const problem_of = [&](trackers::http_client const& client) {
@@ -108,7 +108,8 @@ TEST_CASE("trackers: a run goes to its server and leaves no journal") {
   CHECK(opened[0]->take_notes() == std::vector<std::string>{"mlflow: run r1 at http://h:1"});
 }
 
-TEST_CASE("trackers: what a dead server missed goes there with the resumed run, or by `track`") {
+TEST_CASE(
+    "trackers: records that a dead server missed are sent by the resumed run, or by `track`") {
   test::temporary_folder const folder;
   server_double server;
   server.is_away = true;
@@ -250,7 +251,7 @@ TEST_CASE("trackers: a disk that is full from the beginning is told of, and the 
   CHECK(journals(folder / "trackers").empty());
 }
 
-TEST_CASE("track: a file that is no journal is refused and stays") {
+TEST_CASE("track: a file that is not a journal is refused and stays") {
   test::temporary_folder const folder;
   auto const problem_of = [&](std::string const& content) {
     test::write_all(folder / "j", content);

@@ -110,7 +110,7 @@ TEST_CASE_TEMPLATE("canonical order: runs have the same bits on every layout, wi
   }
 }
 
-TEST_CASE_TEMPLATE("canonical order: Muon beside AdamW has the same bits on every layout", T, float,
+TEST_CASE_TEMPLATE("canonical order: Muon with AdamW has the same bits on every layout", T, float,
                    bf16) {
   run_files const files;
   auto config = canonical_config(files, 3);

@@ -76,7 +76,7 @@ mpt::run_summary train_to(train_config config, std::vector<double> const& ends, 
   return out;
 }
 
-TEST_CASE("spike: it is skipped in any layout, also by a run that is resumed before or after it") {
+TEST_CASE("spike: is skipped in any layout, also by a run that is resumed before or after it") {
   spiked_files const files;
   int number = 0;
   for (auto const& layout :

@@ -28,7 +28,7 @@ TEST_CASE("save interval: no interval loses much less time than the proposed one
 }
 
 TEST_CASE(
-    "save interval: it is Young's to first order, and stays bounded when saves outlast failures") {
+    "save interval: is Young's to first order, and stays bounded when saves outlast failures") {
   CHECK(pc::best_save_interval(1, 1e8) == doctest::Approx(std::sqrt(2e8)).epsilon(1e-3));
   CHECK(pc::best_save_interval(0, 3600) == 0);
   CHECK(pc::best_save_interval(7200, 3600) == 3600);

@@ -54,7 +54,7 @@ struct rendezvous_folder {
   std::filesystem::path path;
 };
 
-/// Calls f(options) for each rank in a thread of its own; rethrows the first exception.
+/// Calls f(options) for each rank in its own thread; rethrows the first exception.
 template <class F>
 void run(int ranks, F f, gloo::communicator_options options = {}) {
   rendezvous_folder const folder;
@@ -139,12 +139,11 @@ TEST_CASE(
   std::vector<std::thread> deadline_threads;  // the deadlines pass at the same time
   for (auto const wait_kind : all_waits)
     deadline_threads.emplace_back([wait_kind] {
-      CHECK_NOTHROW(run(
-          3,
-          [&](auto const& options) {
-            check_deadline(gloo::communicator(options), wait_kind, "0.5");
-          },
-          {.deadline = 500ms}));
+      CHECK_NOTHROW(run(3,
+                        [&](auto const& options) {
+                          check_deadline(gloo::communicator(options), wait_kind, "0.5");
+                        },
+                        {.deadline = 500ms}));
     });
   for (auto& thread : deadline_threads) thread.join();
   CHECK_NOTHROW(

@@ -145,7 +145,8 @@ TEST_CASE("MPI: checked ranks all learn which rank calls what") {
   CHECK(contains(message, ": all_reduce(sum) of 5 f32 at mpi_test.cpp:"));
 }
 
-TEST_CASE("MPI: checked ranks detect different reductions, and a barrier beside an all-reduce") {
+TEST_CASE(
+    "MPI: checked ranks detect different reductions, and a barrier that meets an all-reduce") {
   using namespace mpi_test;
   if (environment->size() == 1) return;
   for (bool const compares_during_call : {true, false}) {  // erased ranks compare before the call

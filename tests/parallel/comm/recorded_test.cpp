@@ -70,7 +70,7 @@ TEST_CASE("recorded: a split in which a rank waits is listed, also as its first 
   CHECK(recorder->text().ends_with(" s: split into color 3\n"));
 }
 
-TEST_CASE("recorded: an exchange of signatures is listed beside the calls") {
+TEST_CASE("recorded: an exchange of signatures is listed with the calls") {
   threads::run(2, [](threads::communicator& comm) {
     auto const recorder = std::make_shared<flight_recorder>();
     recorded recorded_comm(std::move(comm), recorder);
@@ -92,7 +92,7 @@ TEST_CASE("recorded: threads count the bytes that a ring sends, checked and eras
     }));
 }
 
-TEST_CASE("recorded: a failed call is listed as running, the calls behind it as waiting") {
+TEST_CASE("recorded: a failed call is listed as running, the calls after it as waiting") {
   auto const recorder = std::make_shared<flight_recorder>();
   CHECK_THROWS_AS(threads::run(2,
                                [&](threads::communicator& comm) {

@@ -44,8 +44,8 @@ TEST_CASE("make_folders: the error names a broken link in the path") {
   for (auto const* name : {"runs", "runs/one"})
     CHECK(test::contains(
         test::message_of([&] { parallel::files::make_folders(folder / name); }),
-        "/runs: is a link to nowhere/runs, which is not there; create that folder, mount what it "
-        "lies on, or remove the link"));
+        "/runs: is a link to nowhere/runs, which is not there; create that folder, mount the disk "
+        "that it is on, or remove the link"));
   std::filesystem::create_directories(folder / "nowhere/runs");
   parallel::files::make_folders(folder / "runs/one");
   CHECK(std::filesystem::is_directory(folder / "nowhere/runs/one"));

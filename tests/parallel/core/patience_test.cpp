@@ -15,7 +15,7 @@ TEST_CASE("patience: with regular checks it expires after its limit") {
   CHECK(wait.is_over(time += 1ms));
 }
 
-TEST_CASE("patience: it does not expire while the process is stopped") {
+TEST_CASE("patience: does not expire while the process is stopped") {
   auto time = parallel::steady_time() + 1h;
   patience wait(5s, time);
   CHECK_FALSE(wait.is_over(time += 200ms));

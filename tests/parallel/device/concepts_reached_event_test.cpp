@@ -4,7 +4,7 @@
 
 #include <parallel/device/concepts.hpp>
 
-TEST_CASE("reached_event: it is ready at once, and waiting for it succeeds") {
+TEST_CASE("reached_event: is ready immediately, and waiting for it succeeds") {
   static_assert(parallel::event<parallel::reached_event>);
   parallel::reached_event const event;
   event.wait();

@@ -21,7 +21,7 @@ TEST_CASE("activation layer: the gradient is that of the forward pass, also far 
     }
 }
 
-TEST_CASE("activation layer: it has no parameters") {
+TEST_CASE("activation layer: has no parameters") {
   int parameters = 0;
   parallel::activation<float>{}.visit_parameters([&](auto&) { ++parameters; });
   CHECK(parameters == 0);

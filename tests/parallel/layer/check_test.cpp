@@ -140,7 +140,7 @@ struct toy {
   }
 };
 
-TEST_CASE("check_layer: it accepts a correct layer and reports the number of compared elements") {
+TEST_CASE("check_layer: accepts a correct layer and reports the number of compared elements") {
   auto const result = parallel::check_layer(toy(3, ""), 2, 3, {.sequence = 2});
   CHECK(result.compared == 2 * 3 + 3);
   CHECK(result.difference < 1e-10);

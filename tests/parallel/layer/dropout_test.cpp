@@ -79,7 +79,7 @@ TEST_CASE("dropout: elements are zeroed with the given probability and the other
 }
 
 TEST_CASE("dropout: the mask of a sequence does not depend on its microbatch") {
-  // sequences of 3 rows: 0..3 in one microbatch, or 2..3 in a microbatch of their own
+  // sequences of 3 rows: 0..3 in one microbatch, or 2..3 in their own microbatch
   auto const whole = mask(0.5F, 12, 7, {.seed = 4, .step = 6, .first_sequence = 0}, 3);
   auto const half = mask(0.5F, 6, 7, {.seed = 4, .step = 6, .first_sequence = 2}, 3);
   CHECK(std::vector<float>(whole.begin() + 42, whole.end()) == half);
@@ -94,7 +94,7 @@ TEST_CASE("dropout: the mask changes with seed, step and operation") {
   CHECK(mask(0.5F, 4, 16, position, 1, pass::training, 78) != base);
 }
 
-TEST_CASE("dropout: it does nothing in inference and with probability 0") {
+TEST_CASE("dropout: does nothing in inference and with probability 0") {
   CHECK(mask(0.5F, 3, 4, {}, 1, pass::inference) == std::vector<float>(12, 1.0F));
   CHECK(mask(0.0F, 3, 4, {}) == std::vector<float>(12, 1.0F));
 }

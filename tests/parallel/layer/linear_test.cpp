@@ -19,7 +19,7 @@ TEST_CASE("linear layer: gradients are those of the forward pass, with and witho
   CHECK(parallel::check_layer(layer, 4, 3, {.sequence = 2}).compared == 4 * 3 + 5 * 3);
 }
 
-TEST_CASE("linear layer: it multiplies by the transpose of its weight, stored [out, in]") {
+TEST_CASE("linear layer: multiplies by the transpose of its weight, stored [out, in]") {
   parallel::linear<double> layer{.weight = {"w", {2, 3}}, .bias = {"b", {2}}};
   std::vector<double> weight = {1, 2, 3, 4, 5, 6};
   std::vector<double> bias = {10, 20};

@@ -64,7 +64,7 @@ struct bound {
   }
 };
 
-TEST_CASE("low-rank adapter: it adds scale times B A x") {
+TEST_CASE("low-rank adapter: adds scale times B A x") {
   bound network(0.5);
   // W x is 8 and 18 + ..., A x = 7, so that B A x / 2 is 10.5 and -7
   CHECK(network.forward({1, 0, 3}, parallel::pass::training) == std::vector<double>{20.5, 15});

@@ -186,7 +186,7 @@ int copies(Layer const& layer) {
   return result_into.copies;
 }
 
-TEST_CASE("backward_input_into: the gradient is written in place, without a copy behind a norm") {
+TEST_CASE("backward_input_into: the gradient is written in place, without a copy after a norm") {
   using parallel::dropout;
   using parallel::recompute;
   auto const mix = dense("mix", width, width);

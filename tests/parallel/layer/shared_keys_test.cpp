@@ -26,7 +26,7 @@ TEST_CASE("shared keys: strided keys are copied and gradients summed without fur
   memory buffers;
   auto c = buffers.context(parallel::pass::training);
   auto keys = shared_keys::allocate(c, 2, 3);
-  std::vector<double> packed{9, 1, 2, 3, 9, 4, 5, 6};  // behind one column of something else
+  std::vector<double> packed{9, 1, 2, 3, 9, 4, 5, 6};  // after one column of something else
   auto const columns = [&](double const* first_element) {
     return rows_view(matrix_view<double const>(first_element, {2, 4})).slice_columns(1, 4);
   };

@@ -39,7 +39,8 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("axis_group: a shift runs beside the compute stream, and all_to_all transposes shards") {
+TEST_CASE(
+    "axis_group: a shift runs concurrently with computation, and all_to_all transposes shards") {
   threads::run(3, [](threads::communicator& comm) {
     host::stream compute, exchanges, back;
     tensor_group<threads::communicator> const group(comm, exchanges, back);

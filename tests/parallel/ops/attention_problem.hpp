@@ -35,7 +35,7 @@ struct variant {
   index document = 0;  // greatest length of a document; 0: one document
 };
 
-/// Inputs and results of one attention; q, k, v (and their gradients) lie in packed rows [q | k |
+/// Inputs and results of one attention; q, k, v (and their gradients) are in packed rows [q | k |
 /// v] if there are as many queries as keys, and in separate memory otherwise.
 template <class T>
 struct problem {

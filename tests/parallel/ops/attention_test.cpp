@@ -361,8 +361,8 @@ TEST_CASE("attention: arguments that do not fit are refused with a message") {
                        "heads must divide that of query heads",
                        parallel::error);
   CHECK_THROWS_WITH_AS(ops::attention(s, view(4, 2), {}, view(4, 2), view(3, 2), view(3, 2)),
-                       "ops::attention: there are 4 queries but only 3 keys; query i stands at "
-                       "position keys - queries + i, so keys may not be fewer",
+                       "ops::attention: there are 4 queries but only 3 keys; query "
+                       "i is at position keys - queries + i, so keys may not be fewer",
                        parallel::error);
   CHECK_THROWS_WITH_AS(
       ops::attention(s, view(4, 2), {}, view(4, 2), view(4, 2), view(5, 2)),

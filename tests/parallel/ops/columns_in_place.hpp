@@ -16,8 +16,8 @@ namespace ops_support {
 
 /// `norm` has operations for a stream: forward(s, y, x, weight), which stores the statistics,
 /// backward_input(s, dx, dy, x, weight) and backward_weight(s, dweight, dy, x). Checks that their
-/// results for some columns, input_view place, equal those for the same columns input_view a matrix
-/// of their own, and that the other columns are unchanged.
+/// results for some columns, input_view place, equal those for the same columns input_view their
+/// own matrix, and that the other columns are unchanged.
 template <class T, class Norm>
 void check_columns_in_place(Norm norm) {
   namespace ops = parallel::ops;

@@ -1,5 +1,5 @@
 // Tests of Muon: it equals PyTorch's results, has the same bits at every ZeRO level and on every
-// number of ranks, works beside AdamW, and refuses tensors that are no matrices.
+// number of ranks, works together with AdamW, and refuses tensors that are not matrices.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -261,7 +261,7 @@ problem<T> integers(std::vector<given_tensor<T>> tensors = {{"a", {7, 5}, {}, {}
   return {.group = name == "bias" ? 1 : 0};
 }
 
-TEST_CASE_TEMPLATE("Muon: beside AdamW, every ZeRO level and number of ranks gives one rank's bits",
+TEST_CASE_TEMPLATE("Muon: with AdamW, every ZeRO level and number of ranks gives one rank's bits",
                    T, float, double) {
   auto const problem = integers<T>();
   muon const rule{.learning_rate = 0.1};
@@ -367,7 +367,7 @@ std::string refusal(std::vector<given_tensor<float>> tensors, Slice&& slice) {
   return message;
 }
 
-TEST_CASE("Muon: a tensor that is no matrix is refused before its memory is allocated") {
+TEST_CASE("Muon: a tensor that is not a matrix is refused before its memory is allocated") {
   CHECK(refusal({{"norm", {8}, {}, {}}}, [](auto&) {})
             .find("muon: norm has 1 dimensions, but only matrices can be orthogonalised; put it "
                   "into a group of another optimizer, such as decoupled_adamw") !=

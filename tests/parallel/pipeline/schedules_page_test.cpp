@@ -92,7 +92,7 @@ all of a rank's blocks take one unit of time each, messages take none. *Bubble* 
 a rank is idle, as a formula, in units (here) and as a share of the step. *Peak* is the largest
 number of activations that a rank keeps, in units of all its blocks for one microbatch. *Slots* are
 the memory of each stage, in microbatches (`plan.hpp`). *Sent* is the average number of activations
-and gradients that a rank sends for each microbatch. The bubble of the V schedules lies before the
+and gradients that a rank sends for each microbatch. The bubble of the V schedules is before the
 first and after the last computation of a rank.
 
 )";

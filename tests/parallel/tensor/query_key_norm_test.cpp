@@ -252,7 +252,7 @@ TEST_CASE("query-key norm: 2 to 6 ranks, some of which share keys, give the resu
 }
 
 TEST_CASE(
-    "query-key norm: it sends four times (t-1)/t of the widest q and k; the meta device plans "
+    "query-key norm: sends four times (t-1)/t of the widest q and k; the meta device plans "
     "bytes and memory") {
   for (auto const& setup : {std::pair{shared_keys_layout, 2},
                             {shared_keys_layout, 4},

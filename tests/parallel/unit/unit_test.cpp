@@ -38,7 +38,7 @@ struct bare {
   void visit_parameters(auto&&) {}
 };
 
-TEST_CASE("unit: parameters lie one after another in declaration order, each aligned") {
+TEST_CASE("unit: parameters follow one another in declaration order, each aligned") {
   toy<bf16> layer;
   unit<bf16> const u("block", layer, 1);
   REQUIRE(u.segments().size() == 1);
@@ -64,7 +64,7 @@ TEST_CASE("unit: a segment divides among any number of ranks into aligned shards
     CHECK(u.size() % (ranks * unit<float>::alignment) == 0);
     CHECK(u.size() >= 160);
     CHECK(u.size() < 160 + ranks * unit<float>::alignment);
-    CHECK(u.segments()[0].parameters[2].offset == 96);  // padding is behind, the layout stays
+    CHECK(u.segments()[0].parameters[2].offset == 96);  // padding comes after, the layout stays
   }
 }
 

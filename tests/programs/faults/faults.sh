@@ -59,12 +59,12 @@ within=() # what the run is started by
 
 fault 'a rank is killed' killed 'rank 1 was killed by signal 9 \(Killed\)' kill -KILL
 fault 'a segmentation fault' segmented 'rank 1 was killed by signal 11 \(Segmentation fault\)' kill -SEGV
-fault 'a rank stands still (SIGSTOP)' stopped 'rank 1 \(process [0-9]+ on [^)]*\) stands still' kill -STOP
+fault 'a rank is stalled (SIGSTOP)' stopped 'rank 1 \(process [0-9]+ on [^)]*\) is stalled' kill -STOP
 late() {
   kill -STOP "$1"
   { sleep 20; kill -CONT "$1" 2> /dev/null; } &
 }
-fault 'a rank is away for 20 s' late 'rank 1 \(process [0-9]+ on [^)]*\) stands still' late
+fault 'a rank is away for 20 s' late 'rank 1 \(process [0-9]+ on [^)]*\) is stalled' late
 no_files() { prlimit --pid "$1" --nofile=4; }
 fault 'an exception in one rank, amid exchanges' thrown 'cannot (open|create|write)[^;]*Too many open files' no_files
 

@@ -17,7 +17,7 @@ ranks=3
 sed -i '/^ranks:/d' small.yaml
 program=(pretrain small.yaml max_duration=150ba save_interval=7ba save_folder=wild)
 mpi=("$mpiexec" --oversubscribe -n "$ranks" "$programs/${program[0]}" "${program[@]:1}" deadlines.setup=15)
-# who stands still is named by the rank that watches it, or before that is so missed at the deadline
+# who is stalled is named by the rank that watches it, or before that is so missed at the deadline
 gloo=("$programs/launch" -n "$ranks" --restarts 1000000 "${program[@]}" dist_timeout=10)
 trap 'kill -KILL $(jobs -p) 2> /dev/null || true' EXIT
 
@@ -36,9 +36,9 @@ same_end() { # the run has come to its end
   rm -rf wild
 }
 
-errors='^error: |stands still|ranks came to|exited on signal|rank [0-9]+ (ended with code|was killed)|stopped by a signal|non-zero status'
+errors='^error: |is stalled|ranks came to|exited on signal|rank [0-9]+ (ended with code|was killed)|stopped by a signal|non-zero status'
 said_of() { # file: the first that says a cause
-  grep -aoE "rank [0-9]+ \(process [0-9]+ on [^)]*\) stands still|waited [0-9]+ s for ranks? [0-9, ]+|not all of the [0-9]+ ranks came to [a-zA-Z_ ]+ within|exited on signal [0-9]+|rank [0-9]+ (ended with code [0-9]+|was killed by signal [0-9]+)|stopped by a signal|non-zero status" "$1" |
+  grep -aoE "rank [0-9]+ \(process [0-9]+ on [^)]*\) is stalled|waited [0-9]+ s for ranks? [0-9, ]+|not all of the [0-9]+ ranks came to [a-zA-Z_ ]+ within|exited on signal [0-9]+|rank [0-9]+ (ended with code [0-9]+|was killed by signal [0-9]+)|stopped by a signal|non-zero status" "$1" |
     head -1 | sed -E 's/process [0-9]+ on [^)]*/process … on …/; s/ranks? [0-9, ]+/rank N /; s/ +$//' || true
 }
 
@@ -77,7 +77,7 @@ over_mpi() {
       if ps --ppid "$launcher" -o stat=,comm= | grep -q '^[^Z].*pretrain'; then alone=0; else alone=$((alone + 1)); fi
       if ((alone > 200)); then
         kill -KILL "$launcher" 2> /dev/null || true
-        echo "mpiexec stood still after $event" >> alone
+        echo "mpiexec was stalled after $event" >> alone
       fi
       sleep 0.05
     done
@@ -87,7 +87,7 @@ over_mpi() {
     if ((status == 0)); then same_end; continue; fi
     [[ $event != none ]] || { cat log >&2; fail "a run nobody disturbed ended with $status"; }
     if [[ $event == STOP ]]; then # the culprit is named, and no other is; before its calls are kept, by the deadline
-      grep -qa "rank [0-9]* (process ${processes[$victim]} on .*) stands still" log ||
+      grep -qa "rank [0-9]* (process ${processes[$victim]} on .*) is stalled" log ||
         grep -qa "waited 15 s for rank $victim" log ||
         { grep -qa 'ranks came to' log && ! grep -qa "rank $victim: not all" log; } || { cat log >&2; fail "another rank is named than $victim"; }
     fi
@@ -115,7 +115,7 @@ over_gloo() {
       # it had ended before it was met, and its end is looked at below
       kill -0 "$launcher" 2> /dev/null || break
       if [[ $event == STOP ]]; then
-        grep -qaE "waited (10 s )?for ranks? [0-9, ]*$victim|rank $victim (closed its connection|has not come|\(process ${processes[$victim]} on .*\) stands still)" of_this || { cat of_this >&2; fail "another rank is named than $victim"; }
+        grep -qaE "waited (10 s )?for ranks? [0-9, ]*$victim|rank $victim (closed its connection|has not come|\(process ${processes[$victim]} on .*\) is stalled)" of_this || { cat of_this >&2; fail "another rank is named than $victim"; }
       fi
       note gloo $event "$(grep -aoE 'rank [0-9]+ (ended with code|was killed by signal) [0-9]+' of_this | head -1 | sed -E 's/rank [0-9]+ ended with code //; s/rank [0-9]+ was killed by signal /signal_/')" \
         "$begin" "$spoken" "$(said_of of_this)"

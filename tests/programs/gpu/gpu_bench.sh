@@ -41,7 +41,7 @@ imitate gpu_tests gpu_step gpu_rates peer test_gpu pretrain prepare train_tokeni
 printf '#!/bin/sh\nexit 9\n' >"$scratch/bin/nvidia-smi"
 chmod +x "$scratch/bin/nvidia-smi"
 if [ ! -e /dev/nvidia0 ]; then
-  run ops || fail "fails where there is no GPU"
+  run ops || fail "fails if there is no GPU"
   grep -q "skipped: there is no GPU here" "$scratch/said" || fail "does not say that it skips"
   [ -z "$(ls "$OUT")" ] || fail "writes a page without a GPU"
 fi

@@ -63,7 +63,7 @@ chmod 600 key other
 for ((i = 0; i < hosts; ++i)); do
   host "$i" keys --key $([[ $i == 2 ]] && echo other || echo key) --gone 1 pretrain small.yaml save_folder=keys-out deadlines.setup=5 & ids[i]=$!
 done
-for ((i = 0; i < hosts; ++i)); do wait "${ids[i]}" && shown "host $i trained beside one with another key"; done
+for ((i = 0; i < hosts; ++i)); do wait "${ids[i]}" && shown "host $i trained next to one with another key"; done
 [[ ! -e keys-out/latest ]] || shown "something was trained"
 echo "another key: $(grep -hE '^error' host2 | head -n 1)"
 
@@ -72,6 +72,6 @@ printf '\0' >> programs/pretrain
 for ((i = 0; i < hosts; ++i)); do
   host "$i" meet-others $([[ $i == 3 ]] && echo ./programs/pretrain || echo pretrain) small.yaml save_folder=other-out & ids[i]=$!
 done
-for ((i = 0; i < hosts; ++i)); do wait "${ids[i]}" && shown "host $i trained beside another program"; done
+for ((i = 0; i < hosts; ++i)); do wait "${ids[i]}" && shown "host $i trained next to another program"; done
 [[ ! -e other-out/latest ]] || shown "something was trained"
 echo "another program: $(grep -hE '^error' host0 | head -n 1)"

@@ -38,7 +38,7 @@ name=$(basename "$(readlink calm/latest)")
   done
 ) & wild=$!
 
-# a rank that stands still is waited for 10 s, in which the rest of this goes on
+# a rank that is stalled is waited for 10 s, in which the rest of this goes on
 "$programs/launch" -n 2 --restarts 1 pretrain small.yaml save_folder=still eval_interval=0ba \
   > still.log 2>&1 & still=$!
 (
@@ -79,7 +79,7 @@ saw 'error: rank 1 ended with code 7'
 saw 'rank one says this'
 pgrep -f left_over && fail "a rank was left running"
 launch -n 2 no-such-program && fail "a program that is not there ran"
-saw 'error: no program no-such-program is beside launch or in PATH'
+saw 'error: no program no-such-program is next to launch or in PATH'
 launch -n 2 convert calm out && fail "two processes did the same work"
 saw 'launch started 2 processes, and each would do all of the work'
 
@@ -232,10 +232,10 @@ echo "a killed rank: started again, and the same bytes at the end"
 wait $nodes || fail "nodes that were killed"
 echo "of three nodes and a spare two were killed, the first included, and the run came to its end"
 
-wait $still || { cat still.log >&2; fail "a run of which a rank stood still was not started again"; }
-grep -qE 'rank 1 \(process [0-9]+ on .*\) stands still: it has not run for 10 s; its last call: ' still.log ||
-  { cat still.log >&2; fail "a rank that stands still is not named"; }
+wait $still || { cat still.log >&2; fail "a run of which a rank was stalled was not started again"; }
+grep -qE 'rank 1 \(process [0-9]+ on .*\) is stalled: it has not run for 10 s; its last call: ' still.log ||
+  { cat still.log >&2; fail "a rank that is stalled is not named"; }
 for file in "calm/$name"/*.safetensors; do
-  cmp "$file" "still/$name/$(basename "$file")" || fail "$(basename "$file") differs after a rank stood still"
+  cmp "$file" "still/$name/$(basename "$file")" || fail "$(basename "$file") differs after a rank was stalled"
 done
-echo "a rank that stood still: named after 10 s, started again, and the same bytes at the end"
+echo "a rank that was stalled: named after 10 s, started again, and the same bytes at the end"

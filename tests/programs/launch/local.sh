@@ -34,7 +34,7 @@ start() { # folder, options of launch
   done
 }
 
-# Cases mostly wait, so they run at the same time, each in a folder of its own.
+# Cases mostly wait, so they run at the same time, each in its own folder.
 parts=() names=()
 part() { # name: a function
   mkdir "$1"
@@ -80,7 +80,7 @@ lost_disk() {
 
 for name in lost_node_0 lost_node_1 lost_disk; do part $name; done
 
-# the same over MPI: machines with host names of their own, and at one path each its own disk
+# the same over MPI: machines with their own host names, and at one path each its own disk
 mpiexec=${3:-}
 machine='machine=$((OMPI_COMM_WORLD_RANK / 2)); hostname "machine$machine"; mount --bind "disk$machine" scratch; exec "$@"'
 if [[ -n $mpiexec ]] && unshare --uts --mount true 2> /dev/null; then

@@ -251,7 +251,7 @@ def test_faults(server, address, bytes_of_shard):
                ("status", {"status": 403}, "the server answers 403 Forbidden. A web server must give these files without a login"),
                ("status", {"status": 500}, "the server answers 500 Internal Server Error; it was asked several times"),
                ("corrupt", {}, "sha1 is "), ("short_length", {}, "it should have")]
-    # Each of them has a set of its own at the server, so that they run side by side.
+    # Each of them has its own set at the server, so that they run side by side.
     for number in range(len(endless)):
         os.symlink("set", WORK / f"root/datasets/org/endless-{number}")
     server.reset(*({"path": f"endless-{number}/shard.00005", "kind": kind, **more}
@@ -280,7 +280,7 @@ def test_store():
     write_set(WORK / "root/bucket/sets/one/train", 200, 6, 2, compression="gz")
     write_set(WORK / "root/bucket/sets/two/train", 150, 8, 3)
     shutil.copytree(WORK / "root/bucket/sets/two", WORK / "root/public-bucket/two")
-    # a local set beside it: the same shards, decompressed
+    # a local set with it: the same shards, decompressed
     write_set(WORK / "one/train", 200, 6, 2)
     streams = "train_loader.dataset.streams={{one: {{proportion: 0.7, local: {}{}}}, two: {{proportion: 0.3, local: {}{}}}}}"
     short = ["train_loader.dataset.local=", "train_loader.dataset.split=train", "max_duration=100ba"]

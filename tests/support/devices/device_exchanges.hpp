@@ -1,5 +1,5 @@
 // Compares every exchange of device memory between ranks with a serial loop: bit for bit, except
-// for sums of floats where the communicator adds in an order of its own.
+// for sums of floats where the communicator adds in its own order.
 #pragma once
 
 #include <cmath>
@@ -156,7 +156,7 @@ void check_all_device_exchanges(Comm& comm, Device const& device) {
 }
 
 /// Checks registered and unregistered memory with no element, one element and `large_count`
-/// elements. The communicator is NCCL's, which adds floats in an order of its own.
+/// elements. The communicator is NCCL's, which adds floats in its own order.
 template <class Comm, class Device>
 void check_registered_exchanges(Comm& comm, Device const& device, std::size_t large_count) {
   for (bool const registered : {false, true})

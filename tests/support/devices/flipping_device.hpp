@@ -20,7 +20,7 @@ namespace flipping {
 /// The faults that are injected on one rank, and their counts. Only the thread that enqueues uses
 /// them; the flip itself runs on the stream.
 struct fault {
-  /// The number of the parameter whose gradient lies at an address, or -1.
+  /// The number of the parameter whose gradient is at an address, or -1.
   std::function<int(void const*)> parameter_at = [](void const*) { return -1; };
   /// Whether a bit flips after this write. `write` counts the writes of the parameter's gradient by
   /// the operation, from 0.

@@ -1,5 +1,5 @@
 // The beginning of tests on a GPU: it prints the name of the test case, so that the running test is
-// known if the machine is taken away, and skips the test where there is no GPU.
+// known if the machine is taken away, and skips the test if there is no GPU.
 #pragma once
 
 #include <cstdio>

@@ -106,7 +106,7 @@ class shared_block_memory {
     if (bytes > 0) std::memset(data(), marked, rounded());
   }
   [[nodiscard]] std::byte* data() const { return pages_ + room_ - rounded(); }
-  /// Whether the bytes behind the requested size are unchanged.
+  /// Whether the bytes after the requested size are unchanged.
   [[nodiscard]] bool intact() const {
     return std::all_of(data() + bytes_, data() + rounded(),
                        [](std::byte b) { return b == std::byte{marked}; });
@@ -233,7 +233,7 @@ class host_block {
               ": some threads wait at a barrier or exchange that others do not reach");
     }
     require(resources_of_thread().shared.intact(), "block ", block_,
-            ": written behind its shared memory");
+            ": written past its shared memory");
   }
 
   void wait_in(thread_state state) {

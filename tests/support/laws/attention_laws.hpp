@@ -224,7 +224,7 @@ void check_extended_attention(both_sides<Device>& sides,
           options.positions = {
               .sequence_length = length, .first_query = q.begin, .first_key = k.begin};
           index const offset =
-              form.batch * form.heads * q.begin;  // each run has statistics of its own
+              form.batch * form.heads * q.begin;  // each run has its own statistics
           f(q, k,
             parallel::tensor_view(statistics + offset,
                                   parallel::shape<3>{form.batch, form.heads, q.end - q.begin}),

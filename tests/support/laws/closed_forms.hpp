@@ -95,8 +95,8 @@ void check_large_cross_entropy(Stream& s, Device const& device, index rows, inde
 }
 
 /// Queries of 0 attend equally to all earlier positions. Values alternate between +1 and -1, so the
-/// mean is 0 in every second row, and 1 / number of keys in the others. Each head has a sign of its
-/// own, so that heads cannot be confused.
+/// mean is 0 in every second row, and 1 / number of keys in the others. Each head has its
+/// own sign, so that heads cannot be confused.
 template <class Stream, class Device>
 void check_long_attention(Stream& s, Device const& device, index length, index heads, index dim) {
   auto const width = heads * dim;

@@ -1,5 +1,5 @@
-// The layers of the exact ring model beside the library's own. Over integers modulo 2^64 every sum
-// is exact in any order.
+// The layers of the exact ring model in addition to the library's own. Over integers modulo 2^64
+// every sum is exact in any order.
 #pragma once
 
 #include <cstddef>

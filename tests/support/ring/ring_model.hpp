@@ -48,12 +48,12 @@ struct ring_microbatch {
 enum class block_parameters : std::uint8_t {
   separate,
   shared_layer,  // all blocks are one layer
-  tied           // blocks are layers of their own, whose parameters are tied one by one
+  tied           // blocks are separate layers, whose parameters are tied one by one
 };
 
 template <class Comm>
 struct basic_ring_options {
-  bool tied = true;    // the head uses the embedding's weights, or else a unit of its own
+  bool tied = true;    // the head uses the embedding's weights, or else its own unit
   bool gated = false;  // the feed-forward layers are gated linear units
   basic_ring_attention<Comm> attention = {};  // of all heads, and the context ranks
   index blocks = 3;

@@ -29,7 +29,7 @@ struct task_config {
   std::string cot_delimiter;        ///< before the answer, after a chain of thought
   std::vector<std::string> stops;   ///< an answer ends before any of these
   bool do_normalization = true;     ///< normalise generated answers
-  bool has_categories = false;      ///< each category is a task of its own
+  bool has_categories = false;      ///< each category is its own task
   std::uint64_t seed = 1234;        ///< seed of the draws of examples
   std::int64_t batch_size = 0;      ///< rows per batch, for icl_subset_num_batches
   std::int64_t max_seq_len = 2048;  ///< longer contexts lose their beginning

@@ -26,8 +26,8 @@ void report_unused_mirrors(config_reader& parent, config_node const& document,
 /// The local path of the mirror of `name`, or `name` itself where it has none.
 [[nodiscard]] std::string mirrored_path(hub_mirrors const& mirrors, std::string const& name);
 
-/// The end of a message about a name that is no path on this machine: advice on how to give a path.
-/// `key` is the key that may be set to one.
+/// The end of a message about a name that is not a path on this machine: advice on how to give a
+/// path. `key` is the key that may be set to one.
 [[nodiscard]] std::string mirror_advice(std::string_view key, std::string_view name);
 
 }  // namespace mpt

@@ -22,7 +22,7 @@
 
 namespace mpt {
 
-/// How the elements of a parameter lie in the tensors of a family.
+/// Where the elements of a parameter are in the tensors of a family.
 enum class tensor_form : std::uint8_t {
   rows,         ///< the rows of the tensors, one tensor after another
   head_groups,  ///< one tensor: for each head the rows of its query, of its key and of its value
@@ -83,7 +83,7 @@ struct model_family {
                                             std::string const& source,
                                             nlohmann::json const& overrides = {});
 
-/// Makes q, k and v projections of their own where the family stores them apart, so that each can
+/// Makes q, k and v separate projections where the family stores them apart, so that each can
 /// have its adapter under its own name.
 void separate_projections(model_config& model);
 

@@ -5,7 +5,7 @@
 // attention_bias, learned_pos_emb, logit_scale and the model's own dropouts (it uses attn_pdrop for
 // the residuals), and loads such files without an error. So a file names MptForCausalLM exactly
 // when it represents the model (`transformers_gaps` is empty); any other form has a `model_type`
-// that transformers knows only from the code beside the weights (mpt/hf/remote_code.hpp). LLM
+// that transformers knows only from the code next to the weights (mpt/hf/remote_code.hpp). LLM
 // Foundry's MPTForCausalLM has all forms under model_type mpt; its files are read too. Every field
 // is written in either case, so that reading the file restores the model.
 #pragma once
@@ -33,10 +33,10 @@ namespace mpt {
 struct hf_model {
   model_config model;
   std::string dtype = "float32";
-  std::vector<std::int64_t> end_tokens{};  ///< eos_token_id; may lie outside the vocabulary
+  std::vector<std::int64_t> end_tokens{};  ///< eos_token_id; may be outside the vocabulary
 };
 
-/// model_type and architecture in the file of a model that needs the code beside it.
+/// model_type and architecture in the file of a model that needs the code next to it.
 inline constexpr std::string_view remote_model_type = "parallel_mpt";
 inline constexpr std::string_view remote_architecture = "ParallelMptForCausalLM";
 

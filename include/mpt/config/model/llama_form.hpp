@@ -1,6 +1,6 @@
-// What Llama and the families that followed it have in common: RMSNorm, a gated feed-forward layer,
-// rotary positions, grouped keys, no biases but those that a family names; and their tensors'
-// names.
+// The form that Llama and the families that followed it have in common: RMSNorm, a gated
+// feed-forward layer, rotary positions, grouped keys, no biases but those that a family names; and
+// their tensors' names.
 #pragma once
 
 #include <array>

@@ -59,7 +59,7 @@ inline constexpr std::array<model_size, 9> model_sizes{{{"125m", 768, 12, 12},
 
 /// Training FLOPs per token with only the scores inside the causal mask and the layers' windows:
 /// 6N + 12d times the mean number of keys a token sees, summed over layers. That mean is
-/// (S + 1) / 2 where there is no window.
+/// (S + 1) / 2 if there is no window.
 [[nodiscard]] std::int64_t causal_flops_per_token(model_config const& model, std::int64_t seq_len);
 
 }  // namespace mpt

@@ -1,4 +1,4 @@
-// `loggers`: where a run's metrics go beside the console and metrics_file, under Composer's names.
+// `loggers`: where a run's metrics go besides the console and metrics_file, under Composer's names.
 #pragma once
 
 #include <optional>
@@ -48,8 +48,8 @@ struct loggers_config {
   std::optional<std::string> csv;          ///< file of a table
   std::vector<python_tracker_config> python_trackers;
   std::optional<mlflow_config> mlflow;
-  /// Of the run as they were written, which its journal and its trackers show. The program that
-  /// reads the file sets them.
+  /// The settings of the run as they were written, which its journal and its trackers show. The
+  /// program that reads the file sets them.
   std::vector<written_key> settings;
 
   /// Whether metrics go to another process.

@@ -48,7 +48,7 @@ struct parameter_group : optimizer_settings {
 };
 
 /// `optimizer`: decoupled_adamw, decoupled_lionw or muon. The inherited settings are those of group
-/// 0; with muon they are decoupled_adamw's, for the parameters that are no matrix of a block.
+/// 0; with muon they are decoupled_adamw's, for the parameters that are not matrices of a block.
 struct optimizer_config : optimizer_settings {
   std::string name = "decoupled_adamw";
   std::optional<parallel::muon> muon;      ///< of group 1, the matrices of blocks

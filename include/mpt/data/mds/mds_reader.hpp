@@ -69,7 +69,7 @@ class mds_reader {
   /// The shard that holds sample `index`.
   [[nodiscard]] std::size_t shard_of(std::uint64_t index) const;
 
-  /// Of a remote set, closes all shards but `shards`, which may stay open together.
+  /// In a remote set, closes all shards but `shards`, which may stay open together.
   void close_others(std::span<std::size_t const> shards) const;
 
   /// Raises the budget of the cache to at least `bytes` and `shards`.

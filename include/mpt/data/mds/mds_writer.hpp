@@ -7,7 +7,7 @@
 //
 // index.json is written last and atomically, so a folder without it is unfinished and no reader
 // mistakes it for complete. The only difference from streaming: a sample larger than the limit gets
-// a shard of its own without an empty shard in front of it.
+// its own shard without an empty shard in front of it.
 #pragma once
 
 #include <cstdint>

@@ -16,13 +16,13 @@ template <class Json>
   return found->template get<double>();
 }
 
-/// The same, and 0 where there is none.
+/// The same, and 0 if there is none.
 template <class Json>
 [[nodiscard]] double number_at(Json const& object, char const* key) {
   return find_number(object, key).value_or(0);
 }
 
-/// The seconds at `key`, from 0 to some thousand years, and 0 where there are none.
+/// The seconds at `key`, from 0 to some thousand years, and 0 if there are none.
 template <class Json>
 [[nodiscard]] double seconds_at(Json const& object, char const* key) {
   constexpr double longest = 1e11;
@@ -30,7 +30,7 @@ template <class Json>
   return number > 0 ? (number < longest ? number : longest) : 0;
 }
 
-/// The whole number from 0 to 2^53 at `key`; what is outside is the nearest of these, and 0 where
+/// The whole number from 0 to 2^53 at `key`; what is outside is the nearest of these, and 0 if
 /// there is none.
 template <class Json>
 [[nodiscard]] std::int64_t count_at(Json const& object, char const* key) {
@@ -39,7 +39,7 @@ template <class Json>
   return number > 0 ? static_cast<std::int64_t>(number < largest ? number : largest) : 0;
 }
 
-/// The text at `key`; "" where there is none.
+/// The text at `key`; "" if there is none.
 template <class Json>
 [[nodiscard]] std::string text_at(Json const& object, char const* key) {
   if (!object.is_object()) return "";

@@ -2,8 +2,8 @@
 //
 // A template has the names that transformers gives it: messages, add_generation_prompt, bos_token,
 // eos_token, raise_exception and strftime_now. Blocks are trimmed as in transformers, and strings
-// are sequences of code points as in Python. A template is an untrusted program, so it runs in a
-// process of its own.
+// are sequences of code points as in Python. A template is an untrusted program, so it runs in its
+// own process.
 #pragma once
 
 #include <algorithm>

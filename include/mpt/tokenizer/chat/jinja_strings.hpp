@@ -88,20 +88,20 @@ void set_function(minja::Context& context, std::string const& name, std::size_t 
   if (step == 0) throw std::runtime_error("slice step cannot be zero");
   auto const& value = args[0];
   if (value.is_array()) {
-    auto out = minja::Value::array();
+    auto items = minja::Value::array();
     for (auto const position :
          python::slice_indices(value.size(), integer_argument(1), integer_argument(2), step))
-      out.push_back(value.at(position));
-    return out;
+      items.push_back(value.at(position));
+    return items;
   }
   if (value.is_null()) return {};  // Undefined
   if (!value.is_string()) throw std::runtime_error("only strings and lists have slices");
   auto const text = characters(value);
-  std::u32string out;
+  std::u32string sliced;
   for (auto const position :
        python::slice_indices(text.size(), integer_argument(1), integer_argument(2), step))
-    out += text[position];
-  return text_value(out);
+    sliced += text[position];
+  return text_value(sliced);
 }
 
 /// str.split() for args = {text, separator (null: white space), most splits (absent: no limit)}.
@@ -230,9 +230,9 @@ inline void set_string_filters(minja::Context& context) {
   });
   set_function(context, "list", 1, 1, [](values& v) {
     if (v[0].is_null()) return minja::Value::array();
-    auto out = minja::Value::array();
-    iterable_value(v[0]).for_each([&](minja::Value& item) { out.push_back(item); });
-    return out;
+    auto items = minja::Value::array();
+    iterable_value(v[0]).for_each([&](minja::Value& item) { items.push_back(item); });
+    return items;
   });
   set_function(context, "reverse", 1, 1, [](values& v) {
     std::vector<minja::Value> reverse_slice{v[0], {}, {}, minja::Value(std::int64_t{-1})};

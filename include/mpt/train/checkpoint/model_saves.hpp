@@ -76,7 +76,7 @@ class model_saves {
     }
   }
 
-  /// The folder of the last checkpoint that was written or loaded; "" where there is none.
+  /// The folder of the last checkpoint that was written or loaded; "" if there is none.
   std::string const& last_checkpoint() {
     if (saves_) saves_->summarize(run_.summary);
     return run_.summary.checkpoint;

@@ -24,7 +24,7 @@ namespace mpt {
 
 /// The folder of the base model of the adapters that the run trains: the Hugging Face folder that
 /// the run begins from or, where it begins from another run's checkpoint, the base model that this
-/// checkpoint records. "" where there is none, or the run trains no adapters.
+/// checkpoint records. "" if there is none, or the run trains no adapters.
 [[nodiscard]] std::string adapter_base_of(model_config const& model,
                                           checkpoint_config const& checkpoint);
 

@@ -1,6 +1,6 @@
 // The checkpoints of MPT's runs: which one a run begins from, what a checkpoint records of the run
-// beside the parameters and the optimizer (parallel/checkpoint/stepper.hpp), and whether a run may
-// continue from it.
+// in addition to the parameters and the optimizer (parallel/checkpoint/stepper.hpp), and whether a
+// run may continue from it.
 #pragma once
 
 #include <array>

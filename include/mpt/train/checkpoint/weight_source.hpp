@@ -1,4 +1,4 @@
-// weight_source: the interface by which ranks read weights that are no checkpoint of a run. Each
+// weight_source: the interface by which ranks read weights that are not a checkpoint of a run. Each
 // rank reads the elements that it holds.
 #pragma once
 

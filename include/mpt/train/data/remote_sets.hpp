@@ -18,7 +18,7 @@ struct remote_sets {
   std::shared_ptr<data::shard_cache> train{};
   std::vector<std::shared_ptr<data::shard_cache>> evaluation{};  ///< in the order of eval_loaders
 
-  /// The cache of evaluation loader `i`; null where there is none.
+  /// The cache of evaluation loader `i`; null if there is none.
   [[nodiscard]] std::shared_ptr<data::shard_cache> evaluation_cache(std::size_t i) const {
     return i < evaluation.size() ? evaluation[i] : nullptr;
   }

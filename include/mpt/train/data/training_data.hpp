@@ -18,7 +18,7 @@ namespace mpt {
     loader_config const& loader, stream_config const& stream, std::int64_t vocab_size,
     std::shared_ptr<data::shard_cache> const& cache = {});
 
-/// Opens all streams of a loader and resolves their weights. Throws for a separator that is no
+/// Opens all streams of a loader and resolves their weights. Throws for a separator that is not a
 /// token.
 [[nodiscard]] data::token_streams open_streams(
     loader_config const& loader, std::int64_t vocab_size,

@@ -20,12 +20,12 @@ namespace mpt {
 [[nodiscard]] std::string csv_cell(std::string_view text);
 
 /// The columns are the names of the records. A record with a new name adds a column: the file is
-/// then written anew (cost: its size), in place of the old one, and earlier rows are blank there.
+/// then rewritten (cost: its size), in place of the old one, and earlier rows are blank there.
 class csv_file {
  public:
   /// Opens `path`, whose rows stay and whose columns go on, or makes it with its folder. A row that
   /// a killed program left without an end is cut off, which a note tells. Throws for a file that is
-  /// no such table, and where rows follow a quote mark that is never closed.
+  /// not such a table, and where rows follow a quote mark that is never closed.
   explicit csv_file(std::filesystem::path path);
 
   void add(nlohmann::ordered_json const& record);

@@ -79,8 +79,8 @@ class reporter {
 
   void tasks(task_scores const& scores, std::int64_t batch);
 
-  /// Writes the peaks of device memory, by rank in bytes, into the journal; nothing where there are
-  /// none.
+  /// Writes the peaks of device memory, by rank in bytes, into the journal; nothing if there
+  /// are none.
   void memory(std::vector<double> const& by_rank, std::int64_t batch);
 
   /// The program has to end soon: `finish` waits for no tracker longer than some seconds.

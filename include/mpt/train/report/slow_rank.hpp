@@ -32,7 +32,7 @@ struct slow_rank {
 [[nodiscard]] std::optional<slow_rank> find_slow_rank(std::span<double const> waited,
                                                       std::span<int const> work, double seconds);
 
-/// What ranks tell each other about themselves at an interval; the same on every rank.
+/// The measurements that ranks exchange at an interval; the same on every rank.
 struct rank_findings {
   std::string note;                  // on a slow rank; mostly ""
   std::vector<double> device_bytes;  // by rank; empty where the ranks have told nothing

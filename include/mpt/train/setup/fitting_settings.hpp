@@ -19,7 +19,7 @@ using settings = std::vector<std::string>;
                                                            execution_config const& execution,
                                                            int ranks, int max_ranks = 4096);
 
-/// The first candidate for which fits() is true, as one text; "" where there is none.
+/// The first candidate for which fits() is true, as one text; "" if there is none.
 [[nodiscard]] std::string settings_that_fit(std::vector<settings> const& candidates,
                                             std::function<bool(settings const&)> const& fits);
 

@@ -1,4 +1,4 @@
-// What preflight=true does before a run: measures the ranks' network and their devices, and
+// The checks of preflight=true before a run: measures the ranks' network and their devices, and
 // describes the consequences for the run.
 #pragma once
 

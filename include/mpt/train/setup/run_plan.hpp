@@ -29,7 +29,7 @@ struct run_plan {
   block_recomputation recompute{};
   bool reshard_after_forward = true;
   bool reduce_every_microbatch = true;
-  // A rank has memory for a copy of what it saves, beside what training needs
+  // A rank has memory for a copy of what it saves, in addition to what training needs
   bool saves_in_background = true;
   // One microbatch of training through the whole model, as planned and without recomputation
   train::memory_plan microbatch{};
@@ -56,9 +56,16 @@ struct run_plan {
 [[nodiscard]] std::size_t bytes_to_save(checkpoint_config const& checkpoint,
                                         train::memory_plan const& rank);
 
-/// Plans a run of T on `ranks` ranks, each of which may use `available` bytes (0: unknown), and
-/// `host` bytes of the host's memory where that is another memory than the device's. Throws what
+/// Plans a run with elements T: its layout, microbatches, recomputation and memory. Throws what
 /// run_layout throws. Defined in plan_run.hpp.
+///
+///     auto const plan = plan_run<bf16>(config, 8, std::size_t{80} << 30);
+///     require_fits(plan);
+///
+/// - `ranks`: the number of ranks of the run
+/// - `available`: the bytes of the device's memory that a rank may use; 0: unknown
+/// - `host`: the bytes of the host's memory that a rank may use, where the host has other memory
+///   than the device
 template <class T>
 [[nodiscard]] run_plan plan_run(train_config const& config, int ranks, std::size_t available = 0,
                                 std::optional<std::size_t> host = std::nullopt);

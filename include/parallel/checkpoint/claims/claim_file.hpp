@@ -57,9 +57,9 @@ inline constexpr std::string_view ended_text = "beat ended         \n";
 static_assert(ended_text.size() == beat_bytes);
 
 [[nodiscard]] inline claim_text parse(std::string text) {
-  claim_text out;
-  out.text = std::move(text);
-  std::string_view left = out.text;
+  claim_text claim;
+  claim.text = std::move(text);
+  std::string_view left = claim.text;
   auto const value = [&](std::string_view key) {
     auto const end = left.find('\n');
     if (end == std::string_view::npos || !left.starts_with(key))
@@ -73,14 +73,14 @@ static_assert(ended_text.size() == beat_bytes);
   auto const scope = value("scope ");
   auto const number = value("number ");
   auto const series = value("series ");
-  if (!series || left.size() != beat_bytes || !left.starts_with("beat ")) return out;
-  out.token = *token;
-  out.holder = *holder;
-  out.scope = *scope;
-  out.number = *number;
-  out.series = *series;
-  out.ended = left == ended_text;
-  return out;
+  if (!series || left.size() != beat_bytes || !left.starts_with("beat ")) return claim;
+  claim.token = *token;
+  claim.holder = *holder;
+  claim.scope = *scope;
+  claim.number = *number;
+  claim.series = *series;
+  claim.ended = left == ended_text;
+  return claim;
 }
 
 /// Replaces line ends, which a value must not hold.

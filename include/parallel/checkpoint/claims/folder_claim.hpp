@@ -15,7 +15,7 @@
 //  locks
 //    of the system are needed.
 //
-// A holder that only stood still, and continues after another has taken over, must not write:
+// A holder that only was stalled, and continues after another has taken over, must not write:
 // fencing. Its checkpoints are written under names that hold the token of its claim, and appear by
 // a rename, before which it checks its claim. A run that takes over removes that claim and then
 // everything with such a name, and only then lists the folder; so whatever the old holder does
@@ -146,7 +146,7 @@ class folder_claim {
     fail<claim_lost>(folder_.native(),
                      replaced
                          ? ": the folder of this run was replaced, and another has taken over ("
-                         : ": this run stood still for so long that another has taken over (",
+                         : ": this run was stalled for so long that another has taken over (",
                      successor && successor->whole() ? successor->holder : "it has ended since",
                      "); this one has written nothing since, and ends");
   }
@@ -190,9 +190,9 @@ class folder_claim {
       if (!is_over(*found) && !is_silent(last, *found)) return false;
     }
     auto const path = file_of(last + 1);
-    descriptor const out(
+    descriptor const claim_descriptor(
         ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
-    if (out.get() < 0) {
+    if (claim_descriptor.get() < 0) {
       if (errno == EEXIST) return false;
       files::failure(path, "cannot create this file, which says who writes into its folder");
     }
@@ -206,8 +206,9 @@ class folder_claim {
     bytes_ = text.size();
     errno = 0;
     if (bytes_ > claim_files::most_bytes ||
-        ::pwrite(out.get(), text.data(), bytes_, 0) != static_cast<::ssize_t>(bytes_) ||
-        !files::flush(out.get())) {
+        ::pwrite(claim_descriptor.get(), text.data(), bytes_, 0) !=
+            static_cast<::ssize_t>(bytes_) ||
+        !files::flush(claim_descriptor.get())) {
       int const problem = errno == 0 ? ENOSPC : errno;  // it was written in part
       static_cast<void>(::unlink(path.c_str()));
       files::failure(path, "cannot write this file, which says who writes into its folder",

@@ -1,7 +1,7 @@
 // save_lock: lets one program at a time write an export. (Checkpoints are written for longer and
 // use folder_claim.hpp.)
 //
-// The lock is that of a file beside the export, held while a program writes (file_lock.hpp). The
+// The lock is that of a file next to the export, held while a program writes (file_lock.hpp). The
 // file's text names the holder. On a file system without locks, save_lock does not protect.
 #pragma once
 

@@ -38,7 +38,7 @@ namespace detail {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The fields of /proc/PID/stat behind the name, which may hold anything: the first is the state,
+/// The fields of /proc/PID/stat after the name, which may hold anything: the first is the state,
 /// the twentieth the time of the start, in ticks since the machine's start.
 struct process_stat {
   char state = '?';

@@ -46,7 +46,7 @@ class json_check : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return close(); }
   bool key(std::string& name) override {
     require(keys_.back().insert(name).second, location_, ": key \"", name,
-            "\" stands twice in one object");
+            "\" appears twice in one object");
     return true;
   }
   bool parse_error(std::size_t, std::string const&,

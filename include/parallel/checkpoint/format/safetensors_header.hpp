@@ -91,24 +91,24 @@ namespace detail {
   auto const location = concat(file, ": header");
   require(!text.empty() && text.front() == '{', location, ": must begin with '{'");
   auto const json = parse_json(text, location);
-  safetensors_header out;
+  safetensors_header parsed;
   for (auto const& [name, value] : json.items()) {
     if (name == "__metadata__") {
       require(value.is_object(), location, ": \"__metadata__\" must be an object");
       for (auto const& [key, content] : value.items()) {
         require(content.is_string(), location, ": \"__metadata__\": \"", key,
                 "\" must be a string");
-        out.metadata.emplace(key, content.get<std::string>());
+        parsed.metadata.emplace(key, content.get<std::string>());
       }
     } else {
-      out.tensors.push_back(detail::parse_tensor_entry(name, value, data_bytes, file));
+      parsed.tensors.push_back(detail::parse_tensor_entry(name, value, data_bytes, file));
     }
   }
-  std::sort(out.tensors.begin(), out.tensors.end(), [](auto const& a, auto const& b) {
+  std::sort(parsed.tensors.begin(), parsed.tensors.end(), [](auto const& a, auto const& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
   std::uint64_t position = 0;
-  for (auto const& entry : out.tensors) {
+  for (auto const& entry : parsed.tensors) {
     require(entry.begin == position, location, ": tensor \"", entry.name, "\" begins at byte ",
             entry.begin, ", the one before it ends at ", position,
             ": tensors must follow each other without holes or overlaps");
@@ -116,7 +116,7 @@ namespace detail {
   }
   require(position == data_bytes, location, ": its tensors end at byte ", position,
           " after the header, the file at ", data_bytes);
-  return out;
+  return parsed;
 }
 
 /// One member of the header's object: "name":{...}.

@@ -63,7 +63,7 @@ struct safetensors_writer_options {
 /// A safetensors file being written. If it is destroyed before `finish`, it leaves nothing behind.
 class safetensors_writer {
  public:
-  /// Writes the header of `path` under a temporary name beside it.
+  /// Writes the header of `path` under a temporary name in the same folder.
   safetensors_writer(std::filesystem::path path, std::vector<tensor_declaration> const& tensors,
                      safetensors_writer_options options = {})
       : path_(std::move(path)),

@@ -136,16 +136,16 @@ inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_v
 /// The set as the members `"files": [...], "tensors": [...]` of a JSON object, one line a tensor.
 [[nodiscard]] inline std::string format_slices(slice_set const& set, std::string_view location) {
   using nlohmann::ordered_json;
-  std::string out = " \"files\": [";
+  std::string text = " \"files\": [";
   char const* separator = "\n  ";
   for (auto const& [name, bytes] : set.files) {
     ordered_json json({{"name", name}, {"bytes", bytes}});
     if (auto const sum = set.headers.find(name); sum != set.headers.end())
       json["header"] = hexadecimal(sum->second);
-    out += separator + json.dump();
+    text += separator + json.dump();
     separator = ",\n  ";
   }
-  out += "],\n \"tensors\": [";
+  text += "],\n \"tensors\": [";
   separator = "\n  ";
   for (auto const& [name, tensor] : set.tensors) {
     ordered_json json;
@@ -164,13 +164,13 @@ inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_v
       json["slices"].push_back(std::move(record));
     }
     try {
-      out += separator + json.dump();
+      text += separator + json.dump();
     } catch (nlohmann::json::exception const& problem) {
       fail(location, ": cannot be written as JSON: ", problem.what());
     }
     separator = ",\n  ";
   }
-  return out + "]";
+  return text + "]";
 }
 
 }  // namespace parallel::checkpoint

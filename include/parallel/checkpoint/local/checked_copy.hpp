@@ -42,8 +42,8 @@ inline void copy_checked(std::filesystem::path const& from, std::filesystem::pat
     work();
     writing = false;
   };
-  std::optional<output_file> out;
-  write([&] { out.emplace(to, output_file::existing::refuse); });
+  std::optional<output_file> target_file;
+  write([&] { target_file.emplace(to, output_file::existing::refuse); });
   try {
     std::vector<std::byte> buffer(std::min(piece_bytes, bytes));
     auto const copy = [&](std::uint64_t begin, std::uint64_t end, std::string_view part_name) {
@@ -52,7 +52,7 @@ inline void copy_checked(std::filesystem::path const& from, std::filesystem::pat
         auto const piece =
             std::span(buffer).first(std::min<std::size_t>(end - position, buffer.size()));
         in.read(position, piece, part_name);
-        write([&] { out->write(position, piece); });
+        write([&] { target_file->write(position, piece); });
         sum.add(piece);
         position += piece.size();
       }
@@ -70,7 +70,7 @@ inline void copy_checked(std::filesystem::path const& from, std::filesystem::pat
       require_checksum(in.name(), tensor, *slice, copy(slice->offset, position, tensor));
     }
     copy(position, bytes, "the end of the file");
-    write([&] { out->sync(); });
+    write([&] { target_file->sync(); });
   } catch (...) {
     files::remove_tree(to);
     throw;

@@ -69,7 +69,7 @@ class neighbour_copies {
   [[nodiscard]] bool pending() const { return out_.completion.has_value(); }
 
   /// Whether the neighbour has this rank's files, and the files that this rank received are on
-  /// disk; does not block. Throws the error of a failed copy at once, since ranks that wait for
+  /// disk; does not block. Throws the error of a failed copy immediately, since ranks that wait for
   /// this one wait in vain.
   [[nodiscard]] bool is_done() const {
     if (!pending()) return false;

@@ -1,7 +1,7 @@
 // The body of the kernel that combines the ranks' values, in the order of ranks or by a tree.
 //
 // The arithmetic is that of detail/combine.hpp, one element a thread: the bits do not depend on
-// where the memory lies. Cost: sources and outs are read and written once.
+// where the memory is. Cost: sources and outs are read and written once.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,6 @@
 // cuda::data_mover: moves and combines data in the memory of GPUs, or between it and the host's.
 //
-// Copies and combinations are enqueued on a CUDA stream of its own. Ranks are threads of one
+// Copies and combinations are enqueued on its own CUDA stream. Ranks are threads of one
 // process: the memory of another rank is on the same GPU, which several ranks may share (NCCL
 // refuses that), or on another GPU. Kernels reach another GPU's memory if the GPUs can access each
 // other (peer access, which is enabled when it is first needed). Otherwise the operands of a

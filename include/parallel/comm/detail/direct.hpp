@@ -41,7 +41,7 @@ concept transport = requires(T t) {
 /// The number of pieces of one operation in flight. A rank's messages go out in the order in which
 /// they were posted. With few pieces in flight sums are sent soon: a rank that is ahead waits for
 /// the others early, and all ranks end an operation together. With many, it waits at the end, while
-/// its link has nothing to send, and is behind in the next operation (measured on two ranks, 12 x 4
+/// its link has nothing to send, and is late in the next operation (measured on two ranks, 12 x 4
 /// MiB: 32 pieces lose 14 % of a link of 2.8 Gbit/s and 18 % of one of 10, 8 pieces 5 % and 8 %).
 inline constexpr std::size_t pieces_in_flight = 8;
 

@@ -163,7 +163,7 @@ inline void add_waits(std::vector<flight_wait>& out, group_calls const& group) {
 /// Compares the rings of a run's ranks, of which some may be missing. A rank whose ring has
 /// forgotten calls of a group is left out there. Cost: O(n log n) for n calls.
 [[nodiscard]] inline flight_findings findings(std::span<flight_log const> logs) {
-  flight_findings out;
+  flight_findings result;
   std::map<std::uint64_t, detail::group_calls> groups;
   std::set<int> busy;  // ranks that are in a call
   for (auto const& log : logs) {
@@ -175,26 +175,27 @@ inline void add_waits(std::vector<flight_wait>& out, group_calls const& group) {
       if (!is_message(call.call_signature.kind)) {
         groups[call.group][log.rank].emplace(call.call_signature.sequence, &call);
       } else if (call.state == call_state::running) {
-        out.waits.push_back({call, {log.rank}, {call.call_signature.peer}});
+        result.waits.push_back({call, {log.rank}, {call.call_signature.peer}});
       }
     }
   }
   std::int64_t earliest = 0;
   for (auto const& [number, group] : groups) {
-    detail::add_waits(out.waits, group);
+    detail::add_waits(result.waits, group);
     std::int64_t time = 0;
     auto text = detail::first_divergence(group, time);
-    if (text.empty() || (!out.divergence.empty() && time >= earliest)) continue;
-    out.divergence = std::move(text);
+    if (text.empty() || (!result.divergence.empty() && time >= earliest)) continue;
+    result.divergence = std::move(text);
     earliest = time;
   }
-  std::ranges::sort(out.waits, {}, [](flight_wait const& wait) { return wait.call.state_since; });
+  std::ranges::sort(result.waits, {},
+                    [](flight_wait const& wait) { return wait.call.state_since; });
   std::set<int> late;
-  for (auto const& wait : out.waits)
+  for (auto const& wait : result.waits)
     for (int const rank : wait.absent_ranks)
       if (!busy.contains(rank)) late.insert(rank);
-  out.late.assign(late.begin(), late.end());
-  return out;
+  result.late.assign(late.begin(), late.end());
+  return result;
 }
 
 /// Whether the rank's process still runs; false for a process of another machine.
@@ -217,41 +218,40 @@ inline void add_waits(std::vector<flight_wait>& out, group_calls const& group) {
     auto const tenths = (last - call.state_since) / 100'000'000;
     return concat(tenths / 10, '.', tenths % 10, " s");
   };
-  std::string out;
+  std::string text;
   std::set<int> missing;
   for (int rank = 0; rank < (logs.empty() ? 0 : logs.front().ranks); ++rank) missing.insert(rank);
   for (auto const& log : logs) {
     missing.erase(log.rank);
-    out += concat("rank ", log.rank, " (process ", log.process, " on ", log.machine, ")\n");
-    if (log.calls.empty()) out += "  made no call\n";
+    text += concat("rank ", log.rank, " (process ", log.process, " on ", log.machine, ")\n");
+    if (log.calls.empty()) text += "  made no call\n";
     for (auto i = log.calls.size() - std::min(max_calls, log.calls.size()); i < log.calls.size();
          ++i)
-      out += concat("  ", to_string(log.calls[i], last), '\n');
+      text += concat("  ", to_string(log.calls[i], last), '\n');
   }
   if (!missing.empty())
-    out += concat(name_ranks(std::vector(missing.begin(), missing.end())), " left no file here\n");
+    text += concat(name_ranks(std::vector(missing.begin(), missing.end())), " left no file here\n");
   auto const result = findings(logs);
   for (auto const& wait : result.waits)
-    out +=
+    text +=
         concat(name_ranks(wait.waiting_ranks), wait.waiting_ranks.size() > 1 ? " wait" : " waits",
                " for ", name_ranks(wait.absent_ranks), " since ", seconds(wait.call), " in ",
                describe(wait.call.call_signature), '\n');
   if (!result.late.empty())
-    out += concat("late: ", name_ranks(result.late), result.late.size() > 1 ? " were" : " was",
-                  " in no call while others waited\n");
+    text += concat("late: ", name_ranks(result.late), result.late.size() > 1 ? " were" : " was",
+                   " in no call while others waited\n");
   else if (!result.waits.empty())
-    out += "late: none; those that are waited for were themselves in calls\n";
-  if (!result.divergence.empty()) out += concat("first divergence: ", result.divergence, '\n');
+    text += "late: none; those that are waited for were themselves in calls\n";
+  if (!result.divergence.empty()) text += concat("first divergence: ", result.divergence, '\n');
   bool const some_running = std::ranges::any_of(logs, [](flight_log const& log) {
     return std::ranges::any_of(
         log.calls, [](flight_call const& call) { return call.state == call_state::running; });
   });
   if (result.waits.empty() && result.divergence.empty())
-    out += some_running
-               ? "all came to the calls that were under way; a rank that stood still within one "
-                 "cannot be told from the others\n"
-               : "no rank waited for another, and all did the same\n";
-  return out;
+    text += some_running ? "all came to the calls that were under way; a rank that stalled within "
+                           "one cannot be told from the others\n"
+                         : "no rank waited for another, and all did the same\n";
+  return text;
 }
 
 }  // namespace parallel

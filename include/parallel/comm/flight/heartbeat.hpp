@@ -6,10 +6,10 @@
 // replace this: it must be longer than the longest step, and the rank that reaches it is often not
 // the rank that has stalled.
 //
-// On one machine the count is visible at once. Between machines it goes through the file system of
-// the folder: the page is flushed once a second and the file is opened anew for each check, which
-// is when NFS guarantees to show changes (close-to-open). A file system that shows them later than
-// the limit needs a longer limit.
+// On one machine the count is visible immediately. Between machines it goes through the file system
+// of the folder: the page is flushed once a second and the file is opened anew for each check,
+// which is when NFS guarantees to show changes (close-to-open). A file system that shows them later
+// than the limit needs a longer limit.
 #pragma once
 
 #include <chrono>
@@ -55,18 +55,18 @@ class heartbeat_watch {
     return false;
   }
 
-  /// Which process has stalled and its last call: "rank 2 (process 17 on host) stands still: …".
+  /// Which process has stalled and its last call: "rank 2 (process 17 on host) is stalled: …".
   [[nodiscard]] std::string sentence() const {
     auto const seconds = static_cast<double>(limit_.count()) / 1000.0;
     flight_log log;
     try {
       log = read_flight(file_);
     } catch (error const&) {
-      return concat("the rank of ", file_.native(), " stands still: it has not run for ", seconds,
+      return concat("the rank of ", file_.native(), " is stalled: it has not run for ", seconds,
                     " s");
     }
     return concat("rank ", log.rank, " (process ", log.process, " on ", log.machine,
-                  ") stands still: it has not run for ", seconds, " s; ",
+                  ") is stalled: it has not run for ", seconds, " s; ",
                   log.calls.empty()
                       ? std::string("it made no call")
                       : concat("its last call: ", describe(log.calls.back().call_signature),

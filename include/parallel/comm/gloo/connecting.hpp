@@ -264,7 +264,7 @@ class mutual_connections {
       }
       if (visitors_.size() >= max_visitors + links_.size()) drop(visitors_.begin());
       visitors_.push_back({std::move(socket), address, {}, clock::now() + visit_time});
-      read_greeting(std::prev(visitors_.end()));  // a rank sends its greeting at once
+      read_greeting(std::prev(visitors_.end()));  // a rank sends its greeting immediately
     }
   }
 
@@ -306,7 +306,7 @@ class mutual_connections {
     return reading::finished;
   }
 
-  // Sends a few bytes on a new connection, whose buffer takes them at once.
+  // Sends a few bytes on a new connection, whose buffer takes them immediately.
   [[nodiscard]] static bool send_all(descriptor const& socket, std::string const& text) {
     return ::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(text.size());
@@ -335,13 +335,12 @@ class mutual_connections {
                   [this](int peer) { return links_[static_cast<std::size_t>(peer)].was_reached; });
     if (unreached.empty()) {
       auto const& first = links_[static_cast<std::size_t>(missing[0])];
-      return concat("rank ", rank_, " has reached ", name_ranks(missing), ", at ",
-                    address_text(missing[0]),
-                    first.was_wrong
-                        ? ", and found somebody who does not have this run's key"
-                        : concat(", and has no answer within ", seconds,
-                                 " s: it may itself be waiting for another rank, or stands still"),
-                    strangers);
+      return concat(
+          "rank ", rank_, " has reached ", name_ranks(missing), ", at ", address_text(missing[0]),
+          first.was_wrong ? ", and found somebody who does not have this run's key"
+                          : concat(", and has no answer within ", seconds,
+                                   " s: it may itself be waiting for another rank, or be stalled"),
+          strangers);
     }
     return concat(
         "rank ", rank_, " waited ", seconds, " s to connect to ", name_ranks(unreached),

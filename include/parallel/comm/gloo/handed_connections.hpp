@@ -78,23 +78,24 @@ struct own_connection {
           "can be handed to it; build with an older one, such as that of Debian 12");
   auto const& listener = own_address.getSockaddr();
   endpoint const listening_address(&listener, sizeof listener);
-  own_connection out{
+  own_connection connection{
       .other_end = descriptor(::socket(listening_address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0)),
       .local = listening_address.text(),
       .remote = {}};
-  if (out.other_end.get() < 0 ||
-      ::connect(out.other_end.get(), listening_address.get(), listening_address.length()) != 0) {
+  if (connection.other_end.get() < 0 ||
+      ::connect(connection.other_end.get(), listening_address.get(), listening_address.length()) !=
+          0) {
     int const problem = errno;
     fail("this process cannot connect to itself at ", listening_address.text(), ": ",
          std::generic_category().message(problem));
   }
-  out.remote = endpoint::of_socket(out.other_end.get()).text();
+  connection.remote = endpoint::of_socket(connection.other_end.get()).text();
   // The pair waits for a connection only if the other end has the higher address.
   sockaddr_storage highest = {};
   std::memset(&highest, 0xff, sizeof highest);
   highest.ss_family = listener.ss_family;
   pair.connect(::gloo::transport::tcp::Address(highest).bytes());
-  return out;
+  return connection;
 }
 
 /// The descriptors of this process's connections, by the addresses of their two ends.

@@ -138,7 +138,7 @@ class world final : public parallel::detail::abortable {
     alarms_.ring_all();
   }
 
-  /// Ends the waits of this rank. The other ranks learn that at once, since a message that is
+  /// Ends the waits of this rank. The other ranks learn that immediately, since a message that is
   /// withdrawn blocks its connection as soon as the other end reaches it; they learn the reason by
   /// an abort, or from `reason` when the grace is over.
   void give_up(int /*rank*/, std::string const& reason) override {
@@ -175,7 +175,7 @@ class world final : public parallel::detail::abortable {
     auto const& departure_entry = departures_[static_cast<std::size_t>(peer)];
     auto const& sign = signs_of_life_[static_cast<std::size_t>(peer)];
     if (departure_entry || sign == nullptr) return departure_entry;
-    try {  // a wait that ends at once: it throws if the connection is closed
+    try {  // a wait that ends immediately: it throws if the connection is closed
       sign->abortWaitRecv();
       static_cast<void>(sign->waitRecv(nullptr, std::chrono::milliseconds(1000)));
       return std::nullopt;
@@ -286,7 +286,7 @@ class world final : public parallel::detail::abortable {
             throw timed_out(concat("rank ", peer_rank, " is connected to rank ", options_.rank,
                                    " and has not greeted within ", options_.deadline.seconds(),
                                    " s: it may itself be waiting to connect to another rank, or "
-                                   "stands still"));
+                                   "is stalled"));
         }
     }
   }

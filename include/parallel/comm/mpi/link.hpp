@@ -101,8 +101,8 @@ class link final : public parallel::detail::abortable {
 
   ~link() override {
     if (!root_ && give_up_reason_) abort(*give_up_reason_);  // no rank has given a better reason
-    // A notice is small and is normally sent at once, unless its receiver has not called MPI for
-    // long.
+    // A notice is small and is normally sent immediately, unless its receiver has not called MPI
+    // for long.
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds(2);
     backoff pace;
     for (;; pace.pause()) {

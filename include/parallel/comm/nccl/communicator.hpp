@@ -126,8 +126,8 @@ class communicator : public collectives<communicator, cuda::stream> {
 
   /// See parallel::connect_neighbours. Makes a communicator of two ranks for each direction between
   /// neighbours, in two rounds, or three where the number of ranks is odd. Each carries a first
-  /// message at once: NCCL connects the two ranks at their first message, and their hosts wait for
-  /// each other meanwhile, which would be a deadlock if both sent before they receive.
+  /// message immediately: NCCL connects the two ranks at their first message, and their hosts wait
+  /// for each other meanwhile, which would be a deadlock if both sent before they receive.
   void connect_neighbours() {
     int const n = size();
     if (n == 1 || !channels_.empty()) return;
@@ -217,12 +217,12 @@ class communicator : public collectives<communicator, cuda::stream> {
   };
 
   [[nodiscard]] call_position enqueue(cuda::stream& s, operation const& op) {
-    call_position const out{member_, calls_++};
+    call_position const position{member_, calls_++};
     if (size() == 1) {
       for_each_member(op, [&](operation const& member) {
         detail::run_single({nullptr, 0, 1, s}, member);
       });
-      return out;
+      return position;
     }
     std::size_t bytes = 0;
     for_each_member(op,
@@ -251,7 +251,7 @@ class communicator : public collectives<communicator, cuda::stream> {
     }));
     for_each_with_scratch(
         [&](operation const& member) { detail::finish_combination(execution, member); });
-    return out;
+    return position;
   }
 
   [[nodiscard]] call_position enqueue_message(cuda::stream& s, operation const& op) {

@@ -30,7 +30,7 @@ inline void check(ncclResult_t result, std::string_view call, ncclComm_t comm = 
   std::string_view const message = words == nullptr ? std::string_view() : std::string_view(words);
   fail("NCCL ", version(), ": ", call, " failed: ", ncclGetErrorString(result),
        message.empty() ? "" : "; ", message,
-       result == ncclUnhandledCudaError ? "; it needs a GPU of its own for each rank (nvidia-smi "
+       result == ncclUnhandledCudaError ? "; it needs one GPU for each rank (nvidia-smi "
                                           "shows them)"
                                         : "",
        call == "ncclCommWindowRegister" ? "; NCCL_WIN_ENABLE=0 does without windows" : "", " (",
@@ -51,8 +51,8 @@ inline void check(ncclResult_t result, std::string_view call, ncclComm_t comm = 
   }
 }
 
-/// NCCL's reduction with the same result; empty where there is none: `tree_sum` has an order of its
-/// own and `wide_sum` another type, and NCCL's max and min of floats lose a NaN of one rank.
+/// NCCL's reduction with the same result; empty if there is none: `tree_sum` has its
+/// own order and `wide_sum` another type, and NCCL's max and min of floats lose a NaN of one rank.
 [[nodiscard]] constexpr std::optional<ncclRedOp_t> reduction_of(dtype type, reduction op) {
   bool const integers =
       type == dtype::u8 || type == dtype::i32 || type == dtype::i64 || type == dtype::u64;

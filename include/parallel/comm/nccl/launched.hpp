@@ -60,15 +60,15 @@ struct launched_rank {
               limit - 1);
       return value;
     };
-    launched_rank out{.launcher_name = launcher.name};
-    out.ranks = read_number(launcher.ranks, 1, 1 << 20);
-    out.rank = read_number(launcher.rank, 0, out.ranks);
-    out.local_rank = read_number(launcher.local_rank, 0, out.ranks);
+    launched_rank launched{.launcher_name = launcher.name};
+    launched.ranks = read_number(launcher.ranks, 1, 1 << 20);
+    launched.rank = read_number(launcher.rank, 0, launched.ranks);
+    launched.local_rank = read_number(launcher.local_rank, 0, launched.ranks);
     if (char const* const address = read_variable("MASTER_ADDR")) {
-      out.address = address;
-      out.port = read_number("MASTER_PORT", 1, 1 << 16);
+      launched.address = address;
+      launched.port = read_number("MASTER_PORT", 1, 1 << 16);
     }
-    return out;
+    return launched;
   }
   return std::nullopt;
 }

@@ -43,7 +43,7 @@ namespace parallel::nccl {
 
 class watchdog {
  public:
-  /// The functions that it calls, each on a thread of its own.
+  /// The functions that it calls, each on its own thread.
   struct callbacks {
     std::function<void()> poll;            // asks NCCL and CUDA; throws errors that they report
     std::function<std::string()> overdue;  // describes an overdue call; empty: none

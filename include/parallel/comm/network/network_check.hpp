@@ -92,16 +92,16 @@ template <device Device, communicator Comm, communicator Exchanges>
           "check_network: rank ", comm.rank(), " of ", comm.size(), " is rank ", exchanges.rank(),
           " of ", exchanges.size(), " where exchanges are timed");
   constexpr double seconds = 0.1;  // for each measurement
-  network_measurements out;
+  network_measurements measured;
   typename Comm::stream_type s;
-  out.machines = gather_texts(comm, s, machine);
-  out.work.resize(out.machines.size());
-  comm.all_gather(s, std::span<double>(out.work), std::span<double const>(&work, 1)).wait();
+  measured.machines = gather_texts(comm, s, machine);
+  measured.work.resize(measured.machines.size());
+  comm.all_gather(s, std::span<double>(measured.work), std::span<double const>(&work, 1)).wait();
 
-  auto const local_rank = [local_ranks = local_ranks(out.machines)](int rank) {
+  auto const local_rank = [local_ranks = local_ranks(measured.machines)](int rank) {
     return local_ranks[static_cast<std::size_t>(rank)];
   };
-  auto const first_rank_of_machine = [machines = out.machines](int rank) {
+  auto const first_rank_of_machine = [machines = measured.machines](int rank) {
     auto const self = machines.begin() + rank;
     return static_cast<int>(std::find(machines.begin(), self, *self) - machines.begin());
   };
@@ -117,7 +117,7 @@ template <device Device, communicator Comm, communicator Exchanges>
                                                static_cast<std::size_t>(sub_communicator.size()));
       rate = bus_factor(call.kind, sub_communicator.size()) * static_cast<double>(timing.first) /
              timing.second.seconds;
-      if (sub_communicator.rank() == 0) out.wrong_elements += timing.second.wrong;
+      if (sub_communicator.rank() == 0) measured.wrong_elements += timing.second.wrong;
     };
     if constexpr (std::same_as<Comm, Exchanges>)
       time(sub_communicator);
@@ -129,22 +129,23 @@ template <device Device, communicator Comm, communicator Exchanges>
   {
     coloring const colors(first_rank_of_machine);
     auto sub_communicator = exchanges.split(colors, "machine");
-    out.inside_machine = slowest_rate(sub_communicator, colors, "machine");
+    measured.inside_machine = slowest_rate(sub_communicator, colors, "machine");
   }
   coloring const colors(local_rank);
   auto sub_communicator = exchanges.split(colors, "network");
-  out.between_machines = slowest_rate(sub_communicator, colors, "network");
+  measured.between_machines = slowest_rate(sub_communicator, colors, "network");
   double const arriving = arriving_rate(device, sub_communicator, bytes, 2 * seconds);
-  out.arrival_rates.resize(out.machines.size());
-  comm.all_gather(s, std::span<double>(out.arrival_rates), std::span<double const>(&arriving, 1))
+  measured.arrival_rates.resize(measured.machines.size());
+  comm.all_gather(s, std::span<double>(measured.arrival_rates),
+                  std::span<double const>(&arriving, 1))
       .wait();
   if constexpr (Device::host_reaches_memory) {
-    out.copy_rate = detail::measure_copy_rate(device, bytes);
-    comm.all_reduce(s, std::span<double>(&out.copy_rate, 1), reduction::min).wait();
+    measured.copy_rate = detail::measure_copy_rate(device, bytes);
+    comm.all_reduce(s, std::span<double>(&measured.copy_rate, 1), reduction::min).wait();
   }
-  comm.all_reduce(s, std::span<std::uint64_t>(&out.wrong_elements, 1), reduction::sum).wait();
-  if (comm.rank() == 0) out.link = fastest_link("/sys", interface);
-  return out;
+  comm.all_reduce(s, std::span<std::uint64_t>(&measured.wrong_elements, 1), reduction::sum).wait();
+  if (comm.rank() == 0) measured.link = fastest_link("/sys", interface);
+  return measured;
 }
 
 /// The same with `comm` for all exchanges.

@@ -48,8 +48,8 @@ namespace parallel {
 /// A rank whose rate is less than half of the median.
 struct slow_rank {
   int rank = 0;
-  int from = -1;      // the rank that it receives slowly from; -1: it is slow in both directions
-  double rate = 0;    // bytes per second
+  int from = -1;    // the rank that it receives slowly from; -1: it is slow in both directions
+  double rate = 0;  // bytes per second
   double median_rate = 0;  // the median of all ranks, bytes per second
 
   [[nodiscard]] bool operator==(slow_rank const&) const = default;
@@ -73,17 +73,17 @@ struct slow_rank {
   std::ranges::sort(known);
   double const usual = known[known.size() / 2];
   auto const is_slow = [&](double rate) { return rate < 0.5 * usual; };
-  std::vector<slow_rank> out;
+  std::vector<slow_rank> slow;
   for (std::size_t rank = 0; rank < predecessors.size(); ++rank) {
     if (predecessors[rank] < 0) continue;
     auto const this_rank = static_cast<int>(rank);
     if (is_slow(best[rank]))
-      out.push_back({this_rank, -1, best[rank], usual});
+      slow.push_back({this_rank, -1, best[rank], usual});
     else if (is_slow(arriving[rank]) &&
              !is_slow(best[static_cast<std::size_t>(predecessors[rank])]))
-      out.push_back({this_rank, predecessors[rank], arriving[rank], usual});
+      slow.push_back({this_rank, predecessors[rank], arriving[rank], usual});
   }
-  return out;
+  return slow;
 }
 
 /// Message sizes for measuring a rate: they grow up to `max_bytes`, but only while the last message

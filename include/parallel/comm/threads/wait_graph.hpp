@@ -82,7 +82,7 @@ class wait_graph {
     }
     out.message +=
         "none of them can go on; make these calls in the same order on all ranks, and send and "
-        "receive on streams of their own where two ranks do both";
+        "receive on separate streams where two ranks do both";
     return out;
   }
 

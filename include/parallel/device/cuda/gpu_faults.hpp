@@ -58,10 +58,10 @@ class gpu_faults {
   /// The faults since the last call, such as "Xid 79 (the GPU has fallen off the bus; drain the
   /// machine), 2 uncorrected memory errors"; empty if there are none. Does not wait.
   [[nodiscard]] std::string take() {
-    std::string out;
-    if (!device_->is_available()) return out;
-    auto const add = [&out](auto const&... words) {
-      out += concat(out.empty() ? "" : ", ", words...);
+    std::string text;
+    if (!device_->is_available()) return text;
+    auto const add = [&text](auto const&... words) {
+      text += concat(text.empty() ? "" : ", ", words...);
     };
     struct event_data {  // nvmlEventData_t
       void* device;
@@ -84,7 +84,7 @@ class gpu_faults {
           *total - errors_ == 1 ? " uncorrected memory error" : " uncorrected memory errors");
       errors_ = *total;
     }
-    return out;
+    return text;
   }
 
  private:

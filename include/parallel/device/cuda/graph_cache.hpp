@@ -1,7 +1,7 @@
 // cuda::graph_cache: the CUDA graphs of a stream.
 //
-// A range of work is captured every time it is enqueued, and launched at once as a graph. If the
-// range was captured before, its instantiated graph is updated with what changed (pointers,
+// A range of work is captured every time it is enqueued, and launched immediately as a graph. If
+// the range was captured before, its instantiated graph is updated with what changed (pointers,
 // numbers). So the graph always matches the code that enqueues. A graph saves the separate launch
 // of each operation, on the host and between two kernels on the device.
 #pragma once

@@ -140,8 +140,8 @@ class stream {
       if (!take_scratch(bytes)) {
         static_cast<void>(take_scratch(previous_bytes));  // restores the previous size
         fail<out_of_memory>("out of memory: GPU ", device_, " could not provide ", bytes,
-                            " bytes of scratch for operations; beside the ", previous_bytes,
-                            " that there were ", free, " of ", total, " are free");
+                            " bytes of scratch for operations; it had ", previous_bytes, ", and ",
+                            free, " of ", total, " are free");
       }
     }
     return static_cast<std::byte*>(scratch_);

@@ -53,15 +53,15 @@ struct stream_options {
   /// Accesses the memory of the exchanges on this stream; null: the CPU does. Must outlive the
   /// stream.
   data_mover* mover = nullptr;
-  /// While so many tasks are queued, `enqueue` and `wait` block until half of them have run. After
-  /// one second of blocking the limit is doubled instead. At least 1.
+  /// While this many tasks are queued, `enqueue` and `wait` block until half of them have run.
+  /// After one second of blocking the limit is doubled instead. At least 1.
   std::size_t max_queued_tasks = 4096;
 };
 
 class stream {
  public:
   using event_type = event;
-  /// The worker waits in a task of its own.
+  /// The worker waits in a separate task.
   static constexpr bool waits_for_any_event = true;
 
   explicit stream(stream_options options = {})
@@ -166,8 +166,8 @@ class stream {
     F function;
   };
 
-  /// Waits for an event. On a failed stream the wait is skipped and stored for `drain`: to wait at
-  /// once could deadlock, since the event may depend on work that this stream skips.
+  /// Waits for an event. On a failed stream the wait is skipped and stored for `drain`: to wait
+  /// immediately could deadlock, since the event may depend on work that this stream skips.
   template <class Event>
   struct wait_task final : task {
     explicit wait_task(std::pair<stream*, Event> arguments)

@@ -49,7 +49,7 @@ struct attention_options {
   // [batch * sequence_length] if `positions` is set, else [batch * queries]: the position at which
   // a token's document begins, at most the token's own position and not less than that of the token
   // before; empty: each sequence is one document. Not copied: it must live until the operation has
-  // run. If the documents are counted, kernels may treat each as a sequence of its own.
+  // run. If the documents are counted, kernels may treat each as its own sequence.
   packed_documents document_begins = {};
   attention_positions positions = {};
 };
@@ -154,11 +154,11 @@ void check_attention(std::string_view operation, heads_view<Q> const& q, heads_v
   auto const& positions = options.positions;
   require(positions.sequence_length != 0 || q.sequence <= k.sequence, "ops::", operation,
           ": there are ", q.sequence, " queries but only ", k.sequence,
-          " keys; query i stands at position keys - queries + i, so keys may not be fewer");
+          " keys; query i is at position keys - queries + i, so keys may not be fewer");
   auto const check_range = [&](std::string_view subject, index first, index count) {
     require(positions.sequence_length == 0 ||
                 (first >= 0 && first + count <= positions.sequence_length),
-            "ops::", operation, ": the ", subject, " stand at positions ", first, " to ",
+            "ops::", operation, ": the ", subject, " are at positions ", first, " to ",
             first + count - 1, ", but the sequence has ", positions.sequence_length);
   };
   check_range("queries", positions.first_query, q.sequence);

@@ -1,5 +1,5 @@
 // heads_view: a view of the elements [batch, sequence, head, i] of queries, keys, values or
-// results. Strides describe where they lie, so that columns of a packed [q | k | v] matrix need no
+// results. Strides describe where they are, so that columns of a packed [q | k | v] matrix need no
 // copy.
 #pragma once
 

@@ -2,8 +2,7 @@
 //
 // Ids are device memory. An id outside of the vocabulary gives a row of NaN (all ones in integers),
 // and its gradient is dropped. Scratch of embedding_backward: 16 bytes per token, a row of
-// accumulate_t<T> per 16 tokens, and the scratch of the sort. row of accumulate_t<T> for 16 tokens,
-// and what the sort needs.
+// accumulate_t<T> per 16 tokens, and the scratch of the sort.
 #pragma once
 
 #include <cub/device/device_radix_sort.cuh>

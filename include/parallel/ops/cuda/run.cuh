@@ -6,7 +6,7 @@
 
 namespace parallel::cuda {
 
-/// `kernel_of` is defined beside the kernel.
+/// `kernel_of` is defined next to the kernel.
 template <class Arguments>
 void enqueue(stream& s, Arguments const& a) {
   auto const [blocks, body] = kernel_of(one_kernel{}, a);

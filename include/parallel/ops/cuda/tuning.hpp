@@ -5,7 +5,7 @@
 // To tune: call `tune_kernels(s, true)`, run a step whose results do not count, call
 // `tune_kernels(s, false)`; exchange the texts of `tuned_kernels(s)` between ranks, merge the
 // tables in the order of ranks, pass the result to `use_kernels` on every rank, and store its text
-// with the run. `use_kernels` the result on every rank, and keep its text with the run.
+// with the run.
 #pragma once
 
 #include <string>

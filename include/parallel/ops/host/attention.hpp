@@ -1,7 +1,7 @@
 // attention on the host: float and bf16 in SIMD by blocks, parallel over (sequence, head) and, if
 // those are few, over blocks of queries; other types run the reference loops on the worker.
 //
-// Results do not depend on the number of threads. Scratch (see detail/attention_*.hpp) lies in the
+// Results do not depend on the number of threads. Scratch (see detail/attention_*.hpp) is in the
 // stream's workspace. The backward pass is parallel over (sequence, key head) only, so that
 // gradients of keys are summed in one place and in one order. Forward and backward together run at
 // 84 GF/s of causal operations on one core whose peak is 117 (Zen 4, float or bf16, S = 2048, D =

@@ -97,7 +97,7 @@ template <int Lanes, class Term>
 
 /// Sums of columns: `add(lanes, m, sums)` adds the contribution of row m to sums[0, columns). Rows
 /// are divided into at most 64 blocks; each block has its own sums, which are then added in order.
-/// The sums lie in `memory`.
+/// The sums are in `memory`.
 template <class Add>
 [[nodiscard]] float const* sum_rows(workspace& memory, int threads, index rows, index columns,
                                     Add const& add) {

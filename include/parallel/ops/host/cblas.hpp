@@ -1,7 +1,7 @@
 // Matrix products by a BLAS library with the C interface (OpenBLAS, BLIS, MKL, ...): float only.
 //
 // BLAS has no bf16; for bf16 the stream's own product is used. The interface has no parameter for
-// the number of threads; libraries have functions of their own for it, one of which is passed to
+// the number of threads; libraries have separate functions for it, one of which is passed to
 // the engine. Link with -lopenblas, -lblis or the like.
 #pragma once
 

@@ -17,8 +17,7 @@
 // blocks begin; it may differ between instruction sets (FMA or not). Dispatch costs a few ns: call
 // it once per block, not once per element. g++ keeps broadcast numbers in registers by
 // -ftree-slp-vectorize, which -O2 includes from version 12 on; without it kernels are 10 times
-// slower. x86-64 only; a port to another processor replaces this header. slower. x86-64 only; a
-// port to another processor replaces this header.
+// slower. x86-64 only; a port to another processor replaces this header.
 #pragma once
 
 #include <cstdint>

@@ -6,9 +6,9 @@
 // the bias, so rstd = 1/sqrt(mean(x^2) + eps) (Zhang, Sennrich, 2019).
 //
 // Both are one struct of arguments each, of which `Centred` says that the mean is subtracted. Rows
-// may lie apart (rows_view): the q or k of a packed [q | k | v] is normalised without a copy. T is
-// float, bf16 or double; mean, rstd and the gradients of parameters are accumulate_t<T>. Cost: each
-// operation reads and writes memory once, since a row stays in cache.
+// need not be adjacent (rows_view): the q or k of a packed [q | k | v] is normalised without a
+// copy. T is float, bf16 or double; mean, rstd and the gradients of parameters are accumulate_t<T>.
+// Cost: each operation reads and writes memory once, since a row stays in cache.
 #pragma once
 
 #include <cmath>

@@ -149,7 +149,7 @@ struct copy_fn {
     run_operation(s, copy_rows_arguments<T>{y, x});
   }
 };
-/// copy(s, y, x): y[i] = x[i]. The rows of x and y may lie apart (rows_view).
+/// copy(s, y, x): y[i] = x[i]. The rows of x and y need not be adjacent (rows_view).
 inline constexpr copy_fn copy{};
 
 struct addition : detail::pointwise_function<true, 1> {

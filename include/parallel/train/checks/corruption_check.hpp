@@ -81,11 +81,11 @@ class corruption_check final
   /// microbatches more, which tell who is wrong and whether it happens again.
   template <class WorkOf>
   [[nodiscard]] result_type step(request_type const& request, WorkOf const& work_of) {
-    result_type out;
-    out.faults = compare_copies();
-    if (!out.faults.empty()) {
-      out.step.outcome = step_outcome::corrupted;
-      return out;
+    result_type result;
+    result.faults = compare_copies();
+    if (!result.faults.empty()) {
+      result.step.outcome = step_outcome::corrupted;
+      return result;
     }
     int const ranks = state_.groups.data_ranks();
     auto const recompute_rank = [&](int data_rank, bool is_shared) {
@@ -96,16 +96,16 @@ class corruption_check final
     neighbour_prints_ = recompute_rank((rank_ + 1) % ranks, false);
     {
       observing const scope(*this, rank_);
-      out.step = session_.step(request);
+      result.step = session_.step(request);
     }
     if (agreed_) {
       statements_.clear();
-      return out;
+      return result;
     }
     for (int offset = 0; offset < std::min(ranks, 3); ++offset)
       recompute_rank((rank_ + offset) % ranks, true);
-    out.faults = judge(std::exchange(statements_, {}));
-    return out;
+    result.faults = judge(std::exchange(statements_, {}));
+    return result;
   }
 
   /// Compares the copies alone. Collective; blocks.

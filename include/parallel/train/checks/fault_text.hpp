@@ -37,7 +37,7 @@ template <class UnitName, class MachineOf>
     if (std::ranges::find(entry->units, name) == entry->units.end())
       entry->units.push_back(std::move(name));
   }
-  std::string out;
+  std::string text;
   for (auto const& [fault, units] : groups) {
     bool const is_single = fault.ranks.size() == 1;
     std::string ranks = is_single ? "rank " : "ranks ";
@@ -51,24 +51,25 @@ template <class UnitName, class MachineOf>
       subject += concat(i == 0 ? "" : ", ", units[i]);
     if (units.size() > max_units) subject += concat(" and ", units.size() - max_units, " more");
     bool const computed = fault.subject.kind == fingerprint_kind::gradient;
-    out += out.empty() ? "" : "; ";
+    text += text.empty() ? "" : "; ";
     if (!fault.persistent)
-      out += computed ? concat(ranks, " computed wrong ", subject, " once and the right ones again")
-                      : concat(ranks, " read wrong ", subject, " once and the right ones again");
+      text += computed
+                  ? concat(ranks, " computed wrong ", subject, " once and the right ones again")
+                  : concat(ranks, " read wrong ", subject, " once and the right ones again");
     else if (fault.certain)
-      out += computed ? concat(ranks, is_single ? " computes" : " compute", " wrong ", subject,
-                               " every time")
-                      : concat(ranks, is_single ? " holds" : " hold", " other ", subject,
-                               " than its copies do");
+      text += computed ? concat(ranks, is_single ? " computes" : " compute", " wrong ", subject,
+                                " every time")
+                       : concat(ranks, is_single ? " holds" : " hold", " other ", subject,
+                                " than its copies do");
     else if (is_single)
-      out += concat(ranks, " gets other ", subject, " each time");
+      text += concat(ranks, " gets other ", subject, " each time");
     else
-      out += computed ? concat(ranks, " compute different ", subject,
-                               " from the same data every time, and one of them is wrong")
-                      : concat(ranks, " hold different ", subject,
-                               " that should be the same, and one of them is wrong");
+      text += computed ? concat(ranks, " compute different ", subject,
+                                " from the same data every time, and one of them is wrong")
+                       : concat(ranks, " hold different ", subject,
+                                " that should be the same, and one of them is wrong");
   }
-  return out;
+  return text;
 }
 
 }  // namespace parallel::train

@@ -91,10 +91,10 @@ namespace detail {
     });
     if (was_wrong) (was_right ? recovered : persistent).ranks.push_back(rank);
   }
-  std::vector<fingerprint_fault> out;
+  std::vector<fingerprint_fault> faults;
   for (auto* const fault : {&recovered, &persistent})
-    if (!fault->ranks.empty()) out.push_back(std::move(*fault));
-  return out;
+    if (!fault->ranks.empty()) faults.push_back(std::move(*fault));
+  return faults;
 }
 
 }  // namespace detail
@@ -103,8 +103,7 @@ namespace detail {
 /// ranks have stated are right; among those with as many ranks, the bits that were stated most
 /// often. Cost: sorts the statements.
 template <class = void>
-[[nodiscard]] std::vector<fingerprint_fault> judge(
-    std::vector<fingerprint_statement> statements) {
+[[nodiscard]] std::vector<fingerprint_fault> judge(std::vector<fingerprint_statement> statements) {
   std::ranges::stable_sort(statements, {},
                            [](auto const& statement) { return statement.print.subject; });
   std::vector<fingerprint_fault> out;

@@ -164,10 +164,10 @@ class marked_passes final : public meta::access_observer {
     without_values_ = {};
     dx_ = {};
     matrix_view<element const> x = model_.embed(c, batch);
-    require_summed(x, "result", "put tensor::reduce behind the layer");
+    require_summed(x, "result", "put tensor::reduce after the layer");
     for (part_ = 0; part_ < blocks; ++part_) {
       x = block(part_).forward(c, x, saved(part_));
-      require_summed(x, "result", "put tensor::reduce behind the layer");
+      require_summed(x, "result", "put tensor::reduce after the layer");
     }
     c.scratch = nullptr;
     auto const dx = c.template allocate<element, 2>({model_.rows(batch), model_.width()});
@@ -313,7 +313,7 @@ class marked_passes final : public meta::access_observer {
     if (std::ranges::find(u.parts, part_) == u.parts.end())
       fail(use_name(u), " is used by ", part_name(), ", but visit_units says by ",
            names_of_parts(u),
-           "; give the unit the part that computes with it, or the parameter a unit of its own");
+           "; give the unit the part that computes with it, or the parameter its own unit");
   }
 
   void require_gradient(use const& u, bool added, variation<element> const& in) {
@@ -416,7 +416,7 @@ class model_check {
   }
 
  private:
-  /// The rows of a microbatch on this rank are so many for each of its sequences.
+  /// The rows of a microbatch on this rank are equally many for each of its sequences.
   template <class Model>
   static void require_whole_sequences(Model const& model, typename Model::microbatch const& batch) {
     index const rows = model.rows(batch), sequence = model.sequence(batch);

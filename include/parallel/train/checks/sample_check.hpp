@@ -1,5 +1,5 @@
-// sample_check: finds samples that are drawn twice, as where every rank shuffles by a seed of its
-// own, from the numbers that a loader states.
+// sample_check: finds samples that are drawn twice, as where every rank shuffles by its
+// own seed, from the numbers that a loader states.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace parallel::train {
 /// draw: in another epoch the same sample has another number, such as epoch * samples + sample.
 class sample_check {
  public:
-  /// Compares with at least so many samples before.
+  /// Compares with at least this many earlier samples.
   explicit sample_check(std::size_t capacity = 100'000) : capacity_(capacity) {}
 
   /// Throws on every rank when a sample of this batch is drawn by two data-parallel ranks, or was

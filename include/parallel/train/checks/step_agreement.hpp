@@ -2,7 +2,7 @@
 //
 // A rank that gives fewer microbatches than another, or evaluates while the others train, leaves
 // them waiting in exchanges that it never reaches. The ranks tell each other what they begin on a
-// communication stream, beside the first computations, and all end with one sentence when they
+// communication stream, during the first computations, and all end with one sentence when they
 // differ. Cost: one exchange of a signature (256 bytes a rank) each step.
 #pragma once
 
@@ -214,11 +214,11 @@ template <class = void>
       if (party == parties.end()) party = parties.insert(party, {text, {}});
       party->second.push_back(names.empty() ? static_cast<int>(rank) : names[rank]);
     }
-    std::string out = "ranks begin different steps: ";
+    std::string message = "ranks begin different steps: ";
     for (auto const& [text, party_ranks] : parties)
-      out += concat(name_ranks(party_ranks), party_ranks.size() == 1 ? " begins " : " begin ", text,
-                    "; ");
-    return out + std::string(difference.remedy);
+      message += concat(name_ranks(party_ranks), party_ranks.size() == 1 ? " begins " : " begin ",
+                        text, "; ");
+    return message + std::string(difference.remedy);
   };
   auto const rank_count = by_rank.size();
   if (first_other(detail::calls_differ, false) < rank_count)

@@ -124,10 +124,10 @@ template <class Units, class Device, class Comm, class Stream, class Exchange>
 
 /// Sums of squares by row too, added in an order that no layout changes. What ranks account for is
 /// bounded at multiples of unit::alignment elements of a tensor (which must not be sliced), so a
-/// group whose size divides both that and a row lies on one rank. That rank adds the group's
-/// squares, the others contribute zeros to the sum over the world, and every rank adds up the
-/// groups of a row. Memory and reduction: for one tensor after another 16 bytes a group, which has
-/// 32 elements where the rows' width is a multiple of 32.
+/// group whose size divides both that and a row is on one rank. That rank adds the group's squares,
+/// the others contribute zeros to the sum over the world, and every rank adds up the groups of a
+/// row. Memory and reduction: for one tensor after another 16 bytes a group, which has 32 elements
+/// where the rows' width is a multiple of 32.
 template <class Units, class Device, class Comm, class Stream, class Exchange>
 [[nodiscard]] std::vector<double> canonical_row_squares(Units const& units,
                                                         tensor_list const& tensors,
@@ -184,7 +184,7 @@ template <class Units, class Device, class Comm, class Stream, class Exchange>
 
 }  // namespace detail
 
-/// Clips the owned reduced gradients, sums over `tokens`, adaptively. A row may lie on several
+/// Clips the owned reduced gradients, sums over `tokens`, adaptively. A row may be on several
 /// ranks. In the canonical order, for which no tensor may be sliced, clipped gradients have the
 /// same bits on every layout; canonical_row_squares says what that costs. Blocks. Memory and
 /// reduction in the order of ranks: 16 bytes a row.

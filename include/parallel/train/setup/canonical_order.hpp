@@ -1,5 +1,6 @@
 // canonical_order: the layouts that zero::reduction_order::canonical_tree refuses.
-// (zero::partitioned_unit checks that shards beside replicas are a power of two.)
+// (zero::partitioned_unit checks that the number of shards is a power of two if there are
+// replicas.)
 #pragma once
 
 #include <string>

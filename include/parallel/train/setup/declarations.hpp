@@ -60,7 +60,7 @@ void check_declarations(Model& model, int tensor_ranks) {
   model.visit_units([&](std::string const& unit, auto& layer, std::vector<part> const& parts,
                         std::vector<parameter_type*> const& uses) {
     require(units.insert(unit).second, "visit_units shows two units named \"", unit,
-            "\"; give each a name of its own");
+            "\"; give each its own name");
     require(!parts.empty() && (uses.empty() || parts.size() == 1 + uses.size()), "unit \"", unit,
             "\": visit_units gives ", parts.size(), " parts for ", 1 + uses.size(),
             " uses; name the part that computes with it, and one more for each tied use; or, "

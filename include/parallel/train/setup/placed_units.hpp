@@ -122,8 +122,8 @@ class placed_units {
         for (auto const& [parameter, offset] : segments[s].parameters)
           require(parameter->data == unit_entry.memory.segments()[s].values.data() + offset,
                   "unit \"", unit_entry.memory.layout().name(), "\": parameter \"", parameter->name,
-                  "\" does not lie where this stepper has put it: it was moved, or another one, "
-                  "or train::weights, was made of the same model; give each a model of its own");
+                  "\" is not where this stepper has put it: it was moved, or another one, "
+                  "or train::weights, was made of the same model; give each its own model");
     }
   }
   /// Throws unless some parameter of the model is trained, on any rank.

@@ -2,10 +2,10 @@
 // with the model's entry and exit where the range has them; a whole model is the stage of all
 // blocks.
 //
-// The stage decides how long every activation lives. What a forward pass keeps lies in one arena,
-// the slot, until the weight gradients have been computed; temporaries of a pass lie in another,
-// the scratch arena, which all passes of a rank share. When the two halves of a backward pass run
-// apart, what the second half needs of the first lies in the slot too.
+// The stage decides how long every activation lives. What a forward pass keeps is in one arena, the
+// slot, until the weight gradients have been computed; temporaries of a pass are in another, the
+// scratch arena, which all passes of a rank share. When the two halves of a backward pass run
+// apart, what the second half needs of the first is in the slot too.
 #pragma once
 
 #include <array>
@@ -83,7 +83,7 @@ struct stage_edges {
 };
 
 /// Memory that all passes of a rank share. `second` is a second scratch arena, for backward passes
-/// whose weight gradients run on a stream of their own; null: there are no such passes.
+/// whose weight gradients run on a separate stream; null: there are no such passes.
 template <class Model>
 class pass_memory {
  public:

@@ -22,7 +22,7 @@ namespace parallel::train {
 /// Bytes of scratch that operations need on a GPU, where each stream has its own.
 struct operation_scratch {
   std::size_t compute = 0;
-  std::size_t weights = 0;  // for weight gradients that run on a stream of their own
+  std::size_t weights = 0;  // for weight gradients that run on a separate stream
 
   [[nodiscard]] std::size_t total() const { return compute + weights; }
   /// Makes this large enough for `other` too.
@@ -36,7 +36,7 @@ struct operation_scratch {
 struct stage_bytes {
   std::size_t slot = 0;            // what its forward pass keeps
   std::size_t scratch = 0;         // temporaries of its passes
-  std::size_t second_scratch = 0;  // for weight gradients that run on a stream of their own
+  std::size_t second_scratch = 0;  // for weight gradients that run on a separate stream
   operation_scratch operations = {};
 };
 
@@ -128,8 +128,8 @@ template <class Model>
                                        pass mode, meta::stream_options const& streams = {}) {
   using enum backward_halves;
   auto const& ranges = stages.ranges();
-  step_bytes out;
-  out.stages.resize(ranges.size());
+  step_bytes step;
+  step.stages.resize(ranges.size());
   std::set<std::pair<index, index>> sizes;
   for (auto const& batch : batches) {
     if (model.rows(batch) == 0 || !sizes.insert(extent_of(model, batch)).second) continue;
@@ -139,18 +139,18 @@ template <class Model>
             !runs_action(plan, plan.chunks[k].stage, pipeline::action_kind::backward_input))
           continue;
         auto const bytes = bytes_of_stage(model, ranges[k], halves, batch, mode, streams);
-        out.operations.cover(bytes.operations);
-        out.stages[k].slot = std::max(out.stages[k].slot, bytes.slot);
-        out.scratch = std::max(out.scratch, bytes.scratch);
-        out.second_scratch = std::max(out.second_scratch, bytes.second_scratch);
+        step.operations.cover(bytes.operations);
+        step.stages[k].slot = std::max(step.stages[k].slot, bytes.slot);
+        step.scratch = std::max(step.scratch, bytes.scratch);
+        step.second_scratch = std::max(step.second_scratch, bytes.second_scratch);
       }
     arena measure;
     for (int activation = 0; activation < (mode == pass::training ? 2 : 1); ++activation)
       static_cast<void>(
           measure.allocate<typename Model::element, 2>({model.rows(batch), model.width()}));
-    out.boundary = std::max(out.boundary, measure.peak());
+    step.boundary = std::max(step.boundary, measure.peak());
   }
-  return out;
+  return step;
 }
 
 }  // namespace parallel::train

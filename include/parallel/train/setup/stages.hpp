@@ -80,7 +80,7 @@ class stages_of_rank {
     return pipeline::least_microbatches(options_.schedule, ranks_, wanted);
   }
 
-  /// This rank's plan of a step of so many microbatches. Throws when the schedule refuses them.
+  /// This rank's plan of a step of this many microbatches. Throws when the schedule refuses them.
   [[nodiscard]] pipeline::plan const& plan_of(int microbatches, pass mode) {
     auto const known = plans_.find({microbatches, mode});
     if (known != plans_.end()) return known->second;

@@ -60,7 +60,7 @@ void read_attempts(config_reader& data, stream_config& out) {
              "must be from 1 to 86400 seconds, found ", out.download_timeout);
 }
 
-/// Reads or reports the keys of downloads that a stream has of its own.
+/// Reads or reports the keys of downloads that a stream itself has.
 void read_download_keys(config_reader& data, bool is_downloaded, stream_config& out) {
   auto given = out;
   read_attempts(data, given);
@@ -124,7 +124,7 @@ std::vector<stream_config> read_streams(config_reader& data, bool finetuning) {
   if (node == nullptr || node->keys.empty()) return out;
   for (std::string_view const key : {"local", "remote"})
     data.check(key, data.get<std::string>(key, "").empty(),
-               "stands beside streams; give the folder of each stream there");
+               "is given with streams; give the folder of each stream there");
   stream_config defaults{.split = data.get<std::string>("split", "")};
   read_attempts(data, defaults);
   auto streams = data.section("streams");
@@ -156,7 +156,7 @@ std::vector<stream_config> read_streams(config_reader& data, bool finetuning) {
 
 namespace {
 
-/// Reads the keys of a loader beside its data set.
+/// Reads the keys of a loader other than its data set.
 void read_loader_keys(config_reader& reader, loader_defaults const& defaults,
                       loader_config& loader) {
   loader.label = reader.get<std::string>("label", "");
@@ -186,7 +186,7 @@ bool read_sources(config_reader& dataset, bool finetuning, bool has_hf_name,
   dataset.check(
       "hf_name",
       !(has_hf_name && (has_streams || dataset.has_key("local") || dataset.has_key("remote"))),
-      "stands beside local, remote or streams; the data are one or the other");
+      "is given with local, remote or streams; the data are one or the other");
   if (!has_streams && !has_hf_name) loader.streams.push_back(read_stream(dataset, {}));
   if (has_hf_name) {
     for (std::string_view const key : {"local", "remote"}) static_cast<void>(dataset.raw(key));

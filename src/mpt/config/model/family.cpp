@@ -36,7 +36,7 @@ void merge_fields(nlohmann::json& json, nlohmann::json const& overrides) {
 
 /// Prepares the file's rotary settings for `overrides`: a new section of them replaces that of the
 /// file, of whichever generation of transformers, and keeps its base frequency; a new base
-/// frequency beside the section replaces the one in it.
+/// frequency next to the section replaces the one in it.
 void prepare_rotary(nlohmann::json& json, nlohmann::json const& overrides) {
   constexpr std::array<char const*, 2> sections{"rope_scaling", "rope_parameters"};
   bool const replaces_section = overrides.contains(sections[0]) || overrides.contains(sections[1]);

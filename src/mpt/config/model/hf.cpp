@@ -105,7 +105,7 @@ std::vector<std::string> vllm_gaps(model_config const& model) {
     if (!is_served) gaps.push_back(std::move(gap));
   };
   double const usual_scale = 1 / std::sqrt(static_cast<double>(head_dim(model)));
-  add_gap_unless(model.tie_word_embeddings, "it refuses an MPT with a head of its own");
+  add_gap_unless(model.tie_word_embeddings, "it refuses an MPT with its own head");
   add_gap_unless(model.norm_type == norm_kind::low_precision_layernorm,
                  "it refuses a norm_type that is not spelt low_precision_layernorm");
   add_gap_unless(model.embedding_fraction == 1, "it refuses an embedding_fraction that is not 1");

@@ -46,7 +46,7 @@ std::int64_t adapter_parameter_count(model_config const& model) {
 
 namespace {
 
-/// The part of a layer's name behind the number of its block: "attn.Wq".
+/// The part of a layer's name after the number of its block: "attn.Wq".
 [[nodiscard]] std::string_view name_in_block(std::string_view name) {
   for (std::size_t i = 0; i + 1 < name.size(); ++i) {
     if (name[i] != '.' || std::isdigit(static_cast<unsigned char>(name[i + 1])) == 0) continue;

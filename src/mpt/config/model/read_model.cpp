@@ -162,7 +162,7 @@ model_config read_model(config_reader& reader) {
   attention.finish();
   if (model.attn.alibi || model.attn.rope) {  // as in LLM Foundry, also when the key says true
     if (model.learned_pos_emb && reader.has_key("learned_pos_emb"))
-      reader.report_without_effect("learned_pos_emb", "alibi and rope stand in its place");
+      reader.report_without_effect("learned_pos_emb", "alibi and rope replace it");
     model.learned_pos_emb = false;
   }
   model.layers = detail::read_overrides(reader, model.n_layers);

@@ -125,7 +125,7 @@ namespace {
            position = text.find(name))
         text.erase(position, name.size());
     reader.check(key, text.find_first_of("{}") == std::string::npos, "only ", *names.begin(),
-                 names.size() > 1 ? " and {epoch}" : "", " can stand in braces");
+                 names.size() > 1 ? " and {epoch}" : "", " can be in braces");
   };
   allow_placeholders("save_folder", checkpointer.save_folder, {"{run_name}"});
   reader.check("save_interval", reader.has_key("save_interval"), "missing; it is required");
@@ -212,7 +212,7 @@ callbacks_config read_callbacks(config_reader reader, std::vector<std::string>& 
         "eval_output_logging", "loss_perp_v_len", "mbmoe_tok_per_expert", "fdiff_metrics"})
     reader.refuse_named(key, "what a run measures is written to metrics_file and tensorboard");
   reader.accept_without_effect("scheduled_gc", "there is no garbage collector");
-  reader.refuse_named("run_timeout", "dist_timeout ends a run that stands still");
+  reader.refuse_named("run_timeout", "dist_timeout ends a run that stalls");
   for (std::string_view const key :
        {"global_lr_scaling", "mono_checkpoint_saver", "load_checkpoint", "async_eval",
         "curriculum_learning", "dataset_swap"})

@@ -75,7 +75,7 @@ void refuse_secrets(config_reader& reader, std::string_view variable) {
   tracker.resume = client.one_of("resume", "", {"", "allow", "must", "never", "auto"});
   for (std::string_view const key : {"project", "entity", "name", "group", "tags"})
     if (client.peek(key) != nullptr)
-      client.fail(key, "give it beside init_kwargs, as ", reader.full_name(key));
+      client.fail(key, "give it next to init_kwargs, as ", reader.full_name(key));
   client.finish(true);
   reader.finish(true);
   return tracker;
@@ -130,7 +130,7 @@ loggers_config read_loggers(config_reader reader, std::string const& run_name) {
   auto tensorboard = reader.section("tensorboard");
   auto const folder = tensorboard.get<std::string>("log_dir", "tensorboard_logs");
   if (has_tensorboard) loggers.tensorboard = folder + "/" + run_name;
-  tensorboard.accept_without_effect("flush_interval", "every record is written at once");
+  tensorboard.accept_without_effect("flush_interval", "every record is written immediately");
   tensorboard.accept_without_effect("rank_zero_only", "rank 0 writes");
   tensorboard.finish();
   bool const has_csv = reader.is_named("csv");

@@ -150,7 +150,7 @@ mds_shard mds_shard::from_json(nlohmann::json const& object, std::string_view lo
   parallel::require(out.raw.bytes < limit && (!out.zip || out.zip->bytes < limit), location,
                     ": a shard file has 4 GiB or more, which the format cannot address");
   parallel::require(out.samples <= out.raw.bytes / 4, location, ": ", out.samples,
-                    " samples cannot lie in a shard of ", out.raw.bytes, " bytes");
+                    " samples cannot be in a shard of ", out.raw.bytes, " bytes");
   return out;
 }
 

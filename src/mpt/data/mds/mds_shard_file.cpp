@@ -123,7 +123,7 @@ void mds_shard_file::decompress(std::filesystem::path const& path, bool check_ha
                     max_expansion_ratio, " times its size when decompressed (", shard_->raw.bytes,
                     " bytes of ", packed.size(),
                     "): no tokens, maybe a bomb; if it is meant, decompress it to ",
-                    shard_->raw.basename, " beside it and remove it");
+                    shard_->raw.basename, " next to it and remove it");
   content_.resize(shard_->raw.bytes);
   auto const size = ZSTD_decompress(content_.data(), content_.size(), packed.data(), packed.size());
   parallel::require(ZSTD_isError(size) == 0, name_, ": damaged zstd data: ",
@@ -148,9 +148,9 @@ void mds_shard_file::check_header() {
   read(4, reinterpret_cast<char*>(offsets_.data()), 4 * (samples + 1), "the offsets");
   for (std::size_t i = 0; i < samples; ++i)
     parallel::require(offsets_[i] <= offsets_[i + 1], name_, ": offset of sample ", i + 1, " (",
-                      offsets_[i + 1], ") lies before that of sample ", i, " (", offsets_[i], ")");
+                      offsets_[i + 1], ") is before that of sample ", i, " (", offsets_[i], ")");
   parallel::require(offsets_.front() >= table && offsets_.back() == bytes, name_,
-                    ": samples lie from byte ", offsets_.front(), " to ", offsets_.back(),
+                    ": samples are from byte ", offsets_.front(), " to ", offsets_.back(),
                     ", expected from ", table, " or later to ", bytes);
   auto const header_bytes = offsets_.front() - table;
   parallel::require(header_bytes <= (1U << 20), name_, ": header of ", header_bytes, " bytes");

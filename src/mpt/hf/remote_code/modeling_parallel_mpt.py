@@ -198,7 +198,7 @@ class Block(nn.Module):
 
 
 class Place:
-    """Where the new tokens and all keys stand: the same in every layer."""
+    """The positions of the new tokens and of all keys: the same in every layer."""
 
     def __init__(self, config, attn, ids, attention_mask, sequence_id, past):
         batch, length = ids.shape

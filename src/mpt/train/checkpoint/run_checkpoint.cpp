@@ -76,7 +76,7 @@ std::optional<found_checkpoint> checkpoint_to_load(checkpoint_config const& chec
   if (c.load_path.empty() && !checkpoint.pretrained.empty())
     return found_checkpoint{checkpoint.pretrained, true, {}};
   require(!c.load_path.empty() || checkpoint.adapter.empty(), checkpoint.adapter,
-          ": is an adapter, but the run has no model's weights to set it beside; give load_path or "
+          ": is an adapter, but the run has no model's weights for it; give load_path or "
           "model.pretrained_model_name_or_path");
   if (c.load_path.empty()) return std::nullopt;
   if (hf::is_model(c.load_path)) return found_checkpoint{c.load_path, true, {}};

@@ -25,9 +25,10 @@ std::shared_ptr<data::token_dataset const> open_dataset(
 data::token_streams open_streams(loader_config const& loader, std::int64_t vocab_size,
                                  std::shared_ptr<data::shard_cache> const& cache) {
   for (auto const& id : {loader.eos_token_id, loader.bos_token_id})
-    parallel::require(!id || (*id >= 0 && *id < vocab_size), "the token ", id.value_or(0),
-                      " that divides texts (eos_token_id or bos_token_id) is none of the model's ",
-                      vocab_size);
+    parallel::require(
+        !id || (*id >= 0 && *id < vocab_size), "the token ", id.value_or(0),
+        " that divides texts (eos_token_id or bos_token_id) is not one of the model's ",
+        vocab_size);
   std::vector<std::shared_ptr<data::token_dataset const>> sets;
   std::vector<data::stream_weight> weights;
   std::vector<std::uint64_t> sizes;

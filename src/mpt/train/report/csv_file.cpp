@@ -52,7 +52,7 @@ class row_scan {
   [[nodiscard]] bool has_crlf() const { return has_crlf_; }
   /// The last byte ends a row, but is only half of a line end.
   [[nodiscard]] bool has_half_line_end() const { return ends_with_cr_ && bytes_ == row_bytes_; }
-  /// The cells of what is behind the last line end.
+  /// The cells after the last line end.
   [[nodiscard]] std::size_t cells() const { return cells_; }
   [[nodiscard]] bool is_quote_open() const { return place_ == place::quotes; }
 
@@ -77,7 +77,7 @@ class row_scan {
   return rows;
 }
 
-/// Whether a line behind the first one of `path` from `offset` on is a row of `columns` by itself.
+/// Whether a line after the first one of `path` from `offset` on is a row of `columns` by itself.
 [[nodiscard]] bool has_rows_behind(std::filesystem::path const& path, std::uintmax_t offset,
                                    std::size_t columns) {
   std::ifstream file(path, std::ios::binary);

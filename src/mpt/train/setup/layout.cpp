@@ -182,11 +182,11 @@ void check_canonical_order(std::vector<std::string>& problems, data_config const
   if (replicate > 1 && (shard & (shard - 1)) != 0) {
     int fits = 1;
     while (2 * fits < shard && shard * replicate % (2 * fits) == 0) fits *= 2;
-    problems.push_back(parallel::concat(
-        "shard ", shard, " x replicate ", replicate,
-        ": the canonical order of reductions needs a power of two of shards beside replicas; set "
-        "shard to ",
-        fits, ", or replicate to 1"));
+    problems.push_back(parallel::concat("shard ", shard, " x replicate ", replicate,
+                                        ": the canonical order of reductions needs a power of two "
+                                        "of shards if there are replicas; set "
+                                        "shard to ",
+                                        fits, ", or replicate to 1"));
   }
   if (!data.device_train_microbatch_size)
     problems.emplace_back(

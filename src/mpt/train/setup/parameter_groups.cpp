@@ -19,7 +19,7 @@ namespace {
                                    .weight_decay = s.weight_decay};
 }
 
-/// The names in which the pattern is found; throws where there are none.
+/// The names in which the pattern is found; throws if there are none.
 [[nodiscard]] std::vector<std::string> names_matching(name_pattern const& pattern,
                                                       std::vector<std::string> const& names) {
   std::vector<std::string> found;

@@ -233,7 +233,7 @@ void add_checkpoint_row(console::table& table, checkpoint_config const& checkpoi
   table.row(
       "checkpoint per rank",
       fmt::format("{}, {}", size_text(largest),
-                  plan.saves_in_background ? "copied to the host and written behind training"
+                  plan.saves_in_background ? "copied to the host and written in the background"
                                            : "for which training stops: no memory for a copy"));
 }
 

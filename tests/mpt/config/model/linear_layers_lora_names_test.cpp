@@ -22,7 +22,7 @@ mpt::model_config model_of(std::string const& family, mpt::ffn_kind ffn, bool is
   return model;
 }
 
-TEST_CASE("adapters of a Llama: q_proj names our Wq in all blocks, a whole name one layer") {
+TEST_CASE("adapters of a Llama: q_proj means Wq of all blocks, a full name means one layer") {
   auto const model = model_of("llama", mpt::ffn_kind::mptglu, false);
   CHECK(mpt::targets_from_peft(model, "q_proj") == names{"attn.Wq"});
   CHECK(mpt::targets_from_peft(model, "self_attn.o_proj") == names{"attn.out_proj"});
@@ -50,7 +50,7 @@ TEST_CASE("adapters of an MPT: PEFT and the model name a layer alike") {
   CHECK(mpt::target_to_peft(model, "Wqkv") == "Wqkv");
 }
 
-TEST_CASE("adapters: projections that a family stores apart become layers of their own") {
+TEST_CASE("adapters: projections that a family stores apart become separate layers") {
   auto model = model_of("qwen2", mpt::ffn_kind::mptglu, true);
   mpt::separate_projections(model);
   CHECK_FALSE(model.attn.fused_qkv);

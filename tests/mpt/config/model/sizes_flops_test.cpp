@@ -7,7 +7,7 @@
 
 namespace flops_test {
 
-TEST_CASE("training FLOPs: frozen weights beside adapters have no weight gradient") {
+TEST_CASE("training FLOPs: frozen weights with adapters have no weight gradient") {
   auto const whole = mpt::named_size("7b");
   auto adapted = whole;
   adapted.lora = mpt::lora_config{.rank = 64, .targets = {"Wqkv"}};

@@ -219,7 +219,7 @@ TEST_CASE("MDS reader: an inconsistent shard is refused, naming the file and the
   };
   CHECK(contains(error_with_value(0, 2), "holds 2 samples, index.json says 3"));
   CHECK(contains(error_with_value(8, 0xffffffffU), "offset of sample 2"));
-  CHECK(contains(error_with_value(8, 0), "lies before that of sample 0"));
+  CHECK(contains(error_with_value(8, 0), "is before that of sample 0"));
   CHECK(contains(error_with_value(4, 0), "expected from 20"));
   CHECK(contains(error_with_value(16, 0xffffffffU), "expected from 20"));
   CHECK(contains(error_with_value(20, 0x20202020U), "header"));

@@ -182,7 +182,7 @@ TEST_CASE("MDS writer: a writer continues after the shards of an interrupted run
   CHECK(data_test::get_file(folder / "index.json") == expected_tokens_index);
 }
 
-TEST_CASE("MDS writer: a sample larger than the limit has a shard of its own") {
+TEST_CASE("MDS writer: a sample larger than the limit has its own shard") {
   using namespace mds_writer_test;
   data_test::scratch_folder const folder;
   mds_writer writer(folder.path(), {{{"text", "str"}}, "", {}, 10});

@@ -12,7 +12,7 @@ std::optional<mpt::chat_template> read(nlohmann::json const& config) {
   return mpt::read_chat_template({.json = "{}", .config = config.dump(), .source = {}});
 }
 
-TEST_CASE("chat template: it is read as a string or the default of a list, with its tokens") {
+TEST_CASE("chat template: is read as a string or the default of a list, with its tokens") {
   CHECK_FALSE(mpt::read_chat_template({.json = "{}", .config = "", .source = {}}).has_value());
   CHECK_FALSE(read({{"chat_template", nullptr}}).has_value());
   auto const one = read(
@@ -27,7 +27,7 @@ TEST_CASE("chat template: it is read as a string or the default of a list, with 
   CHECK_THROWS_AS(static_cast<void>(read({{"chat_template", 3}})), parallel::error);
 }
 
-TEST_CASE("chat template: chat_template.jinja beside the tokenizer has priority") {
+TEST_CASE("chat template: chat_template.jinja next to the tokenizer has priority") {
   test::temporary_folder const folder;
   test::write_all(folder / "chat_template.jinja", "{{ 2 }}");
   mpt::tokenizer_files const files{.json = "{}",

@@ -80,7 +80,7 @@ TEST_CASE("pretrained weights: every layout holds the folder's weights") {
   }
 }
 
-TEST_CASE("pretrained weights: new adapters beside them are the same in every layout") {
+TEST_CASE("pretrained weights: new adapters for them are the same in every layout") {
   run_files const files;
   auto config = divisible_config(files, 1);
   write(files.folder / "model", config.model);

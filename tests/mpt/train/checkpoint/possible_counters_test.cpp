@@ -25,7 +25,7 @@ nlohmann::json state_with(std::string const& key, nlohmann::json const& value) {
   return state;
 }
 
-TEST_CASE("counters of a checkpoint: those of a run are accepted, under any name of the folder") {
+TEST_CASE("counters of a checkpoint: a run's counters are accepted, under any name of the folder") {
   mpt::require_possible_counters(state_with("tokens", 1600U), clock, "ep2-ba25");
   mpt::require_possible_counters(state_with("tokens", 3U), clock, "runs/mine");
   mpt::require_possible_counters(

@@ -115,7 +115,7 @@ TEST_CASE("csv: a table that another program saved without a last line end keeps
   CHECK(test::read_all(path) == "time/batch,loss\n1,0.5\n");
 }
 
-TEST_CASE("csv: rows behind a quote mark that is never closed are not cut off") {
+TEST_CASE("csv: rows after a quote mark that is never closed are not cut off") {
   test::temporary_folder const folder;
   auto const path = folder / "m.csv";
   std::string const text = "time/batch,text\r\n1,a\r\n2,\"torn3,b\r\n4,c\r\n";

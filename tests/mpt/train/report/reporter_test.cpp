@@ -260,7 +260,8 @@ TEST_CASE("reporter: a row that is cut off a table is told of") {
   CHECK(test::contains(shown, "metrics.csv: the last row had no end and was cut off: 2,0.2"));
 }
 
-TEST_CASE("reporter: what trackers could not send is told once, also when a run fails") {
+TEST_CASE(
+    "reporter: records that trackers could not send are reported once, also when a run fails") {
   test::temporary_folder const folder;
   for (bool const has_failed : {false, true}) {
     std::vector<nlohmann::json> records;

@@ -30,7 +30,7 @@ inline std::string refusal(mpt::train_config const& config, int ranks) {
   return test::message_of([&] { static_cast<void>(mpt::run_layout(config, ranks)); });
 }
 
-TEST_CASE("layout: ranks beside the model's axes are data ranks, either replicas or ZeRO shards") {
+TEST_CASE("layout: ranks outside the model's axes are data ranks, either replicas or ZeRO shards") {
   auto config = configuration();
   CHECK(mpt::run_layout(config, 3).text() == "replicate 3");
   config.execution.parallelism.tensor = 2;
@@ -107,7 +107,7 @@ TEST_CASE("layout: settings that the canonical order excludes are refused in one
   config.execution.parallelism.shard = 6;
   CHECK(refusal(config, 12) ==
         "parallelism: shard 6 x replicate 2: the canonical order of reductions needs a power of "
-        "two of shards beside replicas; set shard to 4, or replicate to 1");
+        "two of shards if there are replicas; set shard to 4, or replicate to 1");
   CHECK(refusal(config, 6).empty());
   config.execution.parallelism.shard.reset();
   config.execution.parallelism.context = 2;

@@ -397,7 +397,7 @@ TEST_CASE("run plan: copies for saves use spare memory and never reduce the micr
     CHECK(saves_in_background(0));  // unknown
     CHECK(saves_in_background(memory.total() + save_bytes));
     CHECK_FALSE(saves_in_background(memory.total() + save_bytes - 1));
-    // with a device's memory, from which operations take scratch, beside the host's
+    // with a device's memory, from which operations take scratch, in addition to the host's
     auto const device_memory = mpt::plan_run<bf16>(config, 1, 0, 0).memory;
     CHECK(device_memory.scratch.compute == std::size_t{32} << 20);  // of products
     CHECK(device_memory.total() == memory.total() + device_memory.scratch.compute);

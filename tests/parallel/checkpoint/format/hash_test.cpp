@@ -9,7 +9,7 @@
 namespace hash_test {
 namespace pc = parallel::checkpoint;
 
-TEST_CASE("checksum: it is XXH3 with 64 bits, and does not depend on how the bytes are divided") {
+TEST_CASE("checksum: is XXH3 with 64 bits, and does not depend on how the bytes are divided") {
   CHECK(parallel::hexadecimal(pc::checksum(std::string_view())) ==
         "2d06800538d394c2");  // the published value
   std::string text;

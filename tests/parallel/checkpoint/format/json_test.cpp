@@ -20,8 +20,8 @@ TEST_CASE("JSON: text is parsed, and damage is reported with the file's name") {
 
 TEST_CASE("JSON: a repeated key in one object is refused") {
   CHECK(problem(R"({"a": 1, "b": {"a": 1}, "a": 2})") ==
-        "file x: key \"a\" stands twice in one object");
-  CHECK(test::contains(problem(R"([{"k": [], "k": 2}])"), "key \"k\" stands twice"));
+        "file x: key \"a\" appears twice in one object");
+  CHECK(test::contains(problem(R"([{"k": [], "k": 2}])"), "key \"k\" appears twice"));
 }
 
 TEST_CASE("JSON: nesting deeper than the limit is refused, however deep") {

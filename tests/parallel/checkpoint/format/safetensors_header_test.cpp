@@ -15,7 +15,7 @@ std::string problem(std::string const& text, std::uint64_t bytes) {
 }
 
 TEST_CASE(
-    "safetensors header: it lists tensors in the order of their bytes, and survives a round trip") {
+    "safetensors header: lists tensors in the order of their bytes, and survives a round trip") {
   auto const header = pc::parse_safetensors_header(
       R"({"b":{"dtype":"F32","shape":[2,3],"data_offsets":[2,26]},"__metadata__":{"format":"pt"},)"
       R"("a \"ü\"":{"dtype":"BF16","shape":[],"data_offsets":[0,2]},)"
@@ -45,7 +45,7 @@ TEST_CASE("safetensors header: wrong headers are refused with the reason") {
   CHECK(test::contains(problem("", 0), "must begin with '{'"));
 }
 
-TEST_CASE("safetensors header: it is padded with spaces to 8 bytes, or to the reserved space") {
+TEST_CASE("safetensors header: is padded with spaces to 8 bytes, or to the reserved space") {
   auto const packed = pc::pack_safetensors_header("{\"a\":1}", 0, "f");
   CHECK(packed == std::string("\x08\0\0\0\0\0\0\0{\"a\":1} ", 16));
   CHECK(pc::pack_safetensors_header("{}", 32, "f").size() == 32);

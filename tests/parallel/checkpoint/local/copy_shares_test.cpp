@@ -19,7 +19,7 @@ node_map const& two_nodes_of_two() {
 TEST_CASE(
     "copy shares: files are divided by bytes over the nodes that have them, then over their "
     "ranks") {
-  // Files 0 to 3 lie on both nodes, file 4 on the second only.
+  // Files 0 to 3 are on both nodes, file 4 on the second only.
   copy_shares const shares(two_nodes_of_two(),
                            {{true, true, true, true, false}, {true, true, true, true, true}},
                            {100, 30, 30, 30, 7});

@@ -23,7 +23,7 @@ std::shared_ptr<flight_recorder> recorder_in(std::filesystem::path const& folder
   return std::make_shared<flight_recorder>(flight_ring(flight_file(folder, rank), rank, 2, 8));
 }
 
-TEST_CASE("heartbeat: a rank is stalled when its count stands still for longer than the limit") {
+TEST_CASE("heartbeat: a rank is stalled when its count does not change for longer than the limit") {
   test::temporary_folder const folder;
   auto const other_recorder = recorder_in(folder.path(), 1);
   auto time = steady_time() + 1h;
@@ -36,7 +36,7 @@ TEST_CASE("heartbeat: a rank is stalled when its count stands still for longer t
   CHECK(watch.is_stalled(time += 250ms));
 }
 
-TEST_CASE("heartbeat: time in which the watching rank itself stood still does not count") {
+TEST_CASE("heartbeat: time in which the watching rank itself was stalled does not count") {
   test::temporary_folder const folder;
   auto const other_recorder = recorder_in(folder.path(), 1);
   auto time = steady_time() + 1h;
@@ -91,8 +91,7 @@ TEST_CASE("heartbeat: a stopped process is named with its last call, a running o
   }
   CHECK(report_count == 1);
   CHECK(test::contains(sentence, concat("rank 1 (process ", child, " on ")));
-  CHECK(
-      test::contains(sentence, "stands still: it has not run for 1 s; its last call: all_reduce"));
+  CHECK(test::contains(sentence, "is stalled: it has not run for 1 s; its last call: all_reduce"));
   CHECK(test::contains(sentence, ", in which it is"));
   REQUIRE(::kill(child, SIGKILL) == 0);
   REQUIRE(::waitpid(child, nullptr, 0) == child);

@@ -79,7 +79,7 @@ TEST_CASE("host_block: unreached barriers and writes beyond shared memory are er
     host_block::run_grid(1, 64, shared, thread_order::ascending, body);
   };
   CHECK_THROWS_WITH_AS(run(0, half_a_barrier{}), doctest::Contains("others do not reach"), error);
-  CHECK_THROWS_WITH_AS(run(12, writes_behind{12}), "block 0: written behind its shared memory",
+  CHECK_THROWS_WITH_AS(run(12, writes_behind{12}), "block 0: written past its shared memory",
                        error);
   CHECK_NOTHROW(run(12, writes_behind{11}));
   std::vector<float> out(64);

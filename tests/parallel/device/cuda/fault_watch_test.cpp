@@ -1,4 +1,4 @@
-// fault_watch reports the faults of a GPU from a thread of its own, also while the program hangs.
+// fault_watch reports the faults of a GPU from its own thread, also while the program hangs.
 #include <doctest/doctest.h>
 
 #include <chrono>

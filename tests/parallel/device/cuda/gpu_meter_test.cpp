@@ -24,7 +24,8 @@ TEST_CASE("gpu_meter: reads nothing on a machine without NVML") {
   CHECK(meter.read().empty());
 }
 
-TEST_CASE("gpu_meter: supported readings have our units; unsupported ones are omitted") {
+TEST_CASE(
+    "gpu_meter: supported readings are converted to our units; unsupported ones are omitted") {
   test::fake_nvml const nvml;
   if (!nvml.is_available()) {
     MESSAGE("no C compiler here: skipped");

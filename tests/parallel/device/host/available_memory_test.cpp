@@ -133,7 +133,7 @@ TEST_CASE("available_memory: malformed files are ignored") {
   CHECK(fake_machine.available() == 64 * gib);
 }
 
-TEST_CASE("available_memory: this machine's value, which the device returns") {
+TEST_CASE("available_memory: the device returns this machine's value") {
   auto const available = available_memory();
   if (available > 0) CHECK(parallel::host::device().available_bytes() > 0);
 }

@@ -18,7 +18,8 @@
 
 namespace extend_attention_test {
 
-TEST_CASE("extend_attention: the reference by parts in any order equals the reference at once") {
+TEST_CASE(
+    "extend_attention: the reference by parts in any order equals the reference over all keys") {
   parallel::reference::stream s;
   for (auto const& size : {sizes{2, 13, 13, 4, 2, 5}, sizes{1, 12, 12, 3, 1, 4}})
     for (auto const& variation : variants_by_parts())
@@ -32,7 +33,7 @@ TEST_CASE("extend_attention: the reference by parts in any order equals the refe
       }
 }
 
-/// Compares the host by parts with the reference at once in double, for the same inputs.
+/// Compares the host by parts with the reference over all keys in double, for the same inputs.
 template <class T>
 void compare(sizes const& size, variant const& variation, std::vector<index> const& cuts,
              double out, double gradients) {
@@ -53,7 +54,7 @@ void compare(sizes const& size, variant const& variation, std::vector<index> con
   CHECK(got.gradients == rerun.gradients);
 }
 
-TEST_CASE("extend_attention: the host by parts agrees with the reference at once") {
+TEST_CASE("extend_attention: the host by parts agrees with the reference over all keys") {
   for (auto const& variation : variants_by_parts()) {
     compare<float>({2, 44, 44, 2, 1, 8}, variation, {11, 22, 33}, 5e-6, 5e-6);
     // products of bf16 pairs round the weights, as in attention at once
@@ -101,7 +102,7 @@ TEST_CASE("extend_attention: positions outside of the sequence are refused") {
   CHECK_THROWS_WITH_AS(
       ops::extend_attention(s, v, lse, v, v, v,
                             {.positions = {.sequence_length = 10, .first_query = 7}}),
-      "ops::extend_attention: the queries stand at positions 7 to 10, but the sequence has 10",
+      "ops::extend_attention: the queries are at positions 7 to 10, but the sequence has 10",
       parallel::error);
   std::vector<std::int32_t> const begins(4);
   CHECK_THROWS_WITH_AS(

@@ -41,7 +41,7 @@ TEST_CASE_TEMPLATE(
   CHECK(same_bits(y, x));
 }
 
-TEST_CASE_TEMPLATE("copy: rows that lie apart are copied, and nothing between them", T, float, bf16,
+TEST_CASE_TEMPLATE("copy: rows with gaps are copied, and nothing between them", T, float, bf16,
                    double, std::uint64_t) {
   auto const from = random<T>(300 * 90, 6);
   for (int const threads : {0, 1, 2}) {

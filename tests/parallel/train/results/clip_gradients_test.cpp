@@ -1,4 +1,4 @@
-// Clipping of gradients: by value and by rows, wherever a row lies; adaptive clipping against
+// Clipping of gradients: by value and by rows, wherever a row is; adaptive clipping against
 // Composer's own numbers.
 #include <doctest/doctest.h>
 

@@ -77,7 +77,8 @@ placement place_units(bool tied, int ranks, std::string const& schedule) {
 }
 
 TEST_CASE(
-    "placed units: each rank holds the units of its stages, and a tied unit lies on both ends") {
+    "placed units: each rank holds the units of its stages, and a tied unit is on both end "
+    "stages") {
   auto const tied = place_units(true, 2, "1f1b");
   CHECK(tied.held.at(0) == std::vector<std::string>{"tokens", "block.0", "block.1"});
   CHECK(tied.held.at(1) == std::vector<std::string>{"tokens", "block.2", "block.3", "norm"});

@@ -130,7 +130,7 @@ void drop(step_plan& plan, int number) {
   }
 }
 
-/// Inserts a copy of an action behind it.
+/// Inserts a copy of an action after it.
 void repeat(step_plan& plan, int number) {
   auto const copy = plan.actions[static_cast<std::size_t>(number)];
   plan.actions.insert(plan.actions.begin() + number + 1, copy);

@@ -1,4 +1,4 @@
-// Weight gradients on a stream of their own, overlapped with the input gradients of the next block:
+// Weight gradients on a separate stream, overlapped with the input gradients of the next block:
 // they have the same bits in every layout, use the planned memory, and do overlap.
 #include <doctest/doctest.h>
 

@@ -3,7 +3,6 @@
 //
 // `launch(operation, blocks, body, shared_bytes)` runs blocks of 256 threads, one body after the
 // other; launch.shared_limit() is the largest amount of shared memory that a block may request.
-// other; launch.shared_limit() is the most bytes of shared memory that a block may ask for.
 #pragma once
 
 #include <type_traits>

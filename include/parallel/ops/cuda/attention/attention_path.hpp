@@ -58,7 +58,7 @@ struct heads_memory {
 };
 
 /// The conditions of both passes. `views`: all that are read and written. `merged`: the result is
-/// merged into that over other keys, so that these keys may lie before all queries, and some rows
+/// merged into that over other keys, so that these keys may be before all queries, and some rows
 /// may see none of them.
 template <class T>
 [[nodiscard]] attention_path common_attention_path(
@@ -74,7 +74,7 @@ template <class T>
   if (options.softcap > 0.0) return plain("scores are capped");
   if (q.sequence != k.sequence) return plain("the numbers of queries and keys differ");
   if (index const offset = distance(options); offset != 0 && (!merged || offset < k.sequence))
-    return plain(merged ? "not all keys lie before the queries"
+    return plain(merged ? "not all keys are before the queries"
                         : "queries and keys have different positions");
   if (!options.document_begins.empty() && backend.capability < 90)
     return plain("the device is too old for documents: below compute capability 9.0");
@@ -106,7 +106,7 @@ template <class T>
       backend, a.options, a.q, a.k, {a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out}, a.lse.data());
 }
 
-/// The path of `extend_attention`, whose fused result lies in scratch before it is merged.
+/// The path of `extend_attention`, whose fused result is in scratch before it is merged.
 template <class T>
 [[nodiscard]] attention_path extend_attention_path(attention_backend const& backend,
                                                    ops::heads_view<T const> const& q,
@@ -116,7 +116,7 @@ template <class T>
   return detail::common_attention_path<T>(backend, options, q, k, {q, k, v}, nullptr, true);
 }
 
-/// The path of `extend_attention_backward`, whose gradients lie in scratch likewise. The
+/// The path of `extend_attention_backward`, whose gradients are in scratch likewise. The
 /// deterministic fused kernel needs S x S bf16 numbers for each head, and ring attention is for
 /// long sequences: above 1 GiB of these numbers the plain kernels are used, which need less memory.
 template <class T>

@@ -28,7 +28,7 @@ struct attention_problem {
   std::int64_t key_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t window = -1;         // keys before its own that a query sees; negative: all
-  bool queries_after_keys = false;  // all queries lie behind all keys
+  bool queries_after_keys = false;  // all queries come after all keys
   bool alibi = false;
   bool documents = false;
   std::int64_t full_sequence =
@@ -37,7 +37,7 @@ struct attention_problem {
   bool deterministic = false;  // backward pass only
   attention_strides q = {}, k = {}, v = {}, out = {};
   attention_strides dq = {}, dk = {}, dv = {}, dout = {};  // backward pass only
-  // The largest number of documents if each is a sequence of its own; 0: documents are a mask. This
+  // The largest number of documents if each is its own sequence; 0: documents are a mask. This
   // member is compared last: problems that differ in it alone are adjacent, in ascending order.
   std::int64_t max_documents = 0;
 
@@ -53,8 +53,8 @@ struct attention_problem {
 namespace detail {
 
 /// An entry is the numbers of a problem in their order, with 0 or 1 for booleans, and the number of
-/// its plan in the library's list, from 0. A user writes the entries for documents as sequences of
-/// their own; tuning never makes one.
+/// its plan in the library's list, from 0. A user writes the entries for documents as separate
+/// sequences; tuning never makes one.
 struct attention_tuning_format {
   using key = attention_problem;
   using choice = int;

@@ -18,7 +18,7 @@ class stream;
 void make_document_tables(stream& s, kernels::document_tables const& tables);
 
 /// The largest number of documents for which there may be tables, for a number of tokens: if the
-/// mean document is shorter than min_mean_length, documents are not worth sequences of their own.
+/// mean document is shorter than min_mean_length, documents are not worth separate sequences.
 [[nodiscard]] constexpr index max_documents(index tokens) {
   constexpr index min_mean_length = 8;
   auto const bound = static_cast<std::uint64_t>(std::max<index>(1, tokens / min_mean_length));
@@ -44,7 +44,8 @@ void make_document_tables(stream& s, kernels::document_tables const& tables);
   return lengths_bytes(documents) + static_cast<std::size_t>(tables) * offsets_bytes(documents);
 }
 
-/// Scratch beside the tables, for the plan's own workspace (448 bytes per document were observed).
+/// Scratch in addition to the tables, for the plan's own workspace (448 bytes per document were
+/// observed).
 [[nodiscard]] constexpr std::size_t document_plan_reserve(index documents) {
   return 512 * static_cast<std::size_t>(documents) + 4096;
 }

@@ -38,7 +38,7 @@ class fused_attention {
                                       ops::attention_backward_arguments<bf16> const& a) = 0;
 
   /// The results of forward_part and backward_part, which are like `forward` and `backward` for one
-  /// part of the keys. The results lie in the stream's scratch, with rows one after another, until
+  /// part of the keys. The results are in the stream's scratch, with rows one after another, until
   /// the next operation that uses the scratch. backward_part takes `out` and `lse` over all parts,
   /// and leaves dq, dk and dv as they are.
   struct part_result {

@@ -8,7 +8,7 @@
 // gradient is computed from a matrix of S x S bf16 numbers for each head, which the plan requests
 // as its workspace and which takes time.
 //
-// If the queries are a part of a sequence behind all keys, the future is not masked. ALiBi and
+// If the queries are a part of a sequence after all keys, the future is not masked. ALiBi and
 // windows then read the distance from a number, so that one plan serves every pair of parts. The
 // lse of a row that sees none of the keys is about -1e9, which acts as -infinity. The backward pass
 // reads the lse and out over all parts.
@@ -17,13 +17,13 @@
 // each row reads the beginning of its document, in the full sequence if the rows are a part of one.
 // Blocks of pairs of different documents are computed all the same. cuDNN supports this on devices
 // of compute capability 9.0 and, except for the deterministic gradient, on newer ones.
-// Alternatively each document is a sequence of its own, out of the largest possible number of
+// Alternatively each document is its own sequence, out of the largest possible number of
 // documents: it has a true length, and a table of offsets states its beginning in every tensor. The
 // tensors that are stored in memory between operations then follow NVIDIA's own graphs
 // (cudnn-frontend, scaled_dot_product_flash_attention.h): the sums of dq have the strides and the
 // table of dq; those of a row's dout.out have the table of lse; and each head's gradients of shared
 // keys have the table of dk or dv, and its strides times the number of heads that share a key head,
-// by which cuDNN multiplies the offsets too. With tables of their own, cuDNN read where nothing was
+// by which cuDNN multiplies the offsets too. With separate tables, cuDNN read where nothing was
 // written (cuDNN 9.19 on an H100).
 #pragma once
 
@@ -56,7 +56,7 @@ inline constexpr std::int64_t dk_per_head = 22,
 namespace detail {
 
 /// The shared parts of both passes. Graph is `graph`, or a type by which tests compute the same
-/// expressions. If documents are sequences of their own (`ragged`), the batch consists of
+/// expressions. If documents are separate sequences (`ragged`), the batch consists of
 /// documents.
 template <class Graph>
 struct attention_builder {
@@ -136,7 +136,7 @@ struct attention_builder {
     return g.map(CUDNN_POINTWISE_ADD, scaled, g.map(CUDNN_POINTWISE_MUL, offset, slopes));
   }
 
-  /// x where row and column exist in a document that is a sequence of its own; -infinity elsewhere.
+  /// x where row and column exist in a document that is its own sequence; -infinity elsewhere.
   tensor in_lengths(tensor x) {
     if (!ragged) return x;
     auto const row = g.positions(x, 2, CUDNN_DATA_INT32);
@@ -166,8 +166,8 @@ struct attention_builder {
   }
 
   /// x where row >= column and, with a window, column + window >= row; -infinity elsewhere. If
-  /// queries lie after all keys only the window applies, with another number in place of -infinity,
-  /// as for documents.
+  /// queries come after all keys only the window applies, with another number in place of
+  /// -infinity, as for documents.
   tensor visible(tensor x) { return in_window(problem.queries_after_keys ? x : causal(x)); }
 
   tensor causal(tensor x) {
@@ -192,7 +192,7 @@ struct attention_builder {
 
 /// Adds out and lse from q, k, v and scale to an empty graph. Further inputs: slopes with ALiBi;
 /// begins and other with documents; window (= problem.window + 1 - distance) with a window. If
-/// queries lie after all keys: distance with ALiBi, and other with a window; otherwise masked. For
+/// queries come after all keys: distance with ALiBi, and other with a window; otherwise masked. For
 /// a part of a sequence with documents: first_key. With documents as sequences: lengths and the
 /// tables of the tensors that have rows, instead of begins and other.
 template <class Graph>

@@ -29,7 +29,7 @@ inline void check(cudnnStatus_t status, char const* call, call_site caller = cal
 
 namespace detail {
 // The enumerators by which cuDNN names the element type of an attribute. Pointers to data and
-// descriptors are both void*, so they have functions of their own.
+// descriptors are both void*, so they have separate functions.
 template <class V>
 struct attribute;
 template <cudnnBackendAttributeType_t Type>

@@ -1,5 +1,5 @@
-// Packed documents as sequences of their own in a graph of attention: the length of each document,
-// and its beginning in every tensor, which such a graph reads beside the tensors of attention.
+// Packed documents as separate sequences in a graph of attention: the length of each document, and
+// its beginning in every tensor, which such a graph reads in addition to the tensors of attention.
 //
 // The device computes all of it from the beginnings of documents, so that nothing waits for the
 // host. Unused sequences have length 0. cuDNN accepts documents anywhere in a tensor: q, k and v
@@ -35,7 +35,7 @@ namespace parallel::cuda::cudnn {
   return document_bound(options.document_begins.count(), problem.batch * problem.sequence);
 }
 
-/// The bytes of the reserve beside the tables that a plan with this workspace uses.
+/// The bytes that a plan with this workspace uses of the reserve, without the tables.
 [[nodiscard]] inline std::size_t used_document_reserve(std::size_t workspace,
                                                        attention_problem const& form) {
   if (form.max_documents == 0) return 0;
@@ -43,7 +43,7 @@ namespace parallel::cuda::cudnn {
                   scratch_piece(workspace));
 }
 
-/// Bytes of scratch for the float sums of dq. With documents as sequences the sums lie in rows as
+/// Bytes of scratch for the float sums of dq. With documents as sequences the sums are in rows as
 /// wide as those of dq, including the last row; otherwise one after another.
 [[nodiscard]] inline std::size_t query_sums_bytes(attention_problem const& form) {
   if (form.deterministic) return 0;
@@ -86,7 +86,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Enqueues the tables that a graph of `form` reads beside `tensors`, and adds them to those.
+/// Enqueues the tables that a graph of `form` reads in addition to `tensors`, and adds them to
+/// those.
 inline void add_document_tables(stream& s, attention_problem const& form,
                                 std::int32_t const* begins, std::byte* memory,
                                 std::vector<binding>& tensors) {

@@ -5,10 +5,10 @@
 // If a plan cannot be run the first time, or there is no memory for its scratch, cuDNN's next
 // proposal replaces it. With `tune` the first three plans that can be built are compiled and timed,
 // those that fit the available scratch; the fastest is kept. Its number in cuDNN's list is what the
-// table stores: equal tables give equal plans. Packed documents are a mask, or sequences of their
-// own if a user has put a plan for at least that number of documents into the table: tuning never
-// does. Scratch: as in scratch.hpp, which includes the S x S numbers of deterministic gradients,
-// and what else the plan or documents as sequences request.
+// table stores: equal tables give equal plans. Packed documents are a mask, or separate
+// sequences if a user has put a plan for at least that number of documents into the table: tuning
+// never does. Scratch: as in scratch.hpp, which includes the S x S numbers of deterministic
+// gradients, and what else the plan or documents as sequences request.
 #pragma once
 
 #include <cstddef>
@@ -291,9 +291,9 @@ class attention_plans final : public fused_attention {
   }
 
   /// Calls enqueue(plan) with the plan of a problem, which is found at its first use; returns false
-  /// when cuDNN has none that runs. `other_bytes`: bytes of scratch beside the plan's. Throws
-  /// `error` when a plan fails that has run before, which is not the plan's fault, or when the plan
-  /// that the table names fails.
+  /// when cuDNN has none that runs. `other_bytes`: bytes of scratch in addition to the plan's.
+  /// Throws `error` when a plan fails that has run before, which is not the plan's fault, or when
+  /// the plan that the table names fails.
   template <class Enqueue>
   bool with_plan(stream& s, attention_problem const& problem, std::size_t other_bytes,
                  Enqueue const& enqueue) {

@@ -156,7 +156,7 @@ class graph {
                       offsets_[x.position] ? &*offsets_[x.position] : nullptr));
   }
 
-  /// The finalized description of all operations. `handle` is null where there is no device.
+  /// The finalized description of all operations. `handle` is null if there is no device.
   [[nodiscard]] descriptor operations(cudnnHandle_t handle) const {
     descriptor graph_descriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     graph_descriptor.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, std::span<descriptor const>(operations_));

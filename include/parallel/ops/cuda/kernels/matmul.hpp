@@ -31,7 +31,7 @@ struct matmul {
   static constexpr unsigned depth = 16;  // steps of k between two barriers
   static constexpr unsigned side = 16;   // threads per side; each has every 16th row and column
   static constexpr unsigned per_thread = tile / side;
-  static constexpr unsigned pitch = tile + 1;  // odd, so that a column lies in different banks
+  static constexpr unsigned pitch = tile + 1;  // odd, so that a column is in different banks
   static constexpr unsigned block_threads = side * side;
   static constexpr std::size_t shared_bytes = sizeof(wide) * 2 * depth * pitch;
 

@@ -1,6 +1,6 @@
-// Sums of squares by row, and scaling by row, of a range that lies anywhere in a matrix, as
-// kernels: one warp per row, or per piece of a row that is scaled. Sums are in double, in an order
-// that depends on the row's location alone. Cost: memory bandwidth, if rows are wider than a warp.
+// Sums of squares by row, and scaling by row, of a range anywhere in a matrix, as kernels: one warp
+// per row, or per piece of a row that is scaled. Sums are in double, in an order that depends on
+// the row's location alone. Cost: memory bandwidth, if rows are wider than a warp.
 #pragma once
 
 #include <parallel/core/dtype.hpp>

@@ -1,5 +1,5 @@
 // matmul on cuda::stream by cuBLASLt: float, bf16, and bf16 into float. The addition of C or
-// another matrix needs no pass of its own, and neither do a bias and its gradient. For plain C++
+// another matrix needs no separate pass, and neither do a bias and its gradient. For plain C++
 // compilers; links with cublasLt.
 //
 // A `cublaslt` belongs to a stream (stream::library) and caches a plan for every shape it has seen.
@@ -8,8 +8,7 @@
 // ranks with equal tables compute equal bits; tuning.hpp explains how they get equal tables.
 //
 // Products run one after another on their stream. Each stream has its own cublaslt and workspace;
-// weight gradients may have a stream of their own
-// (train::pipeline_options::overlap_weight_gradients). weight gradients may have one of their own
+// weight gradients may have their own stream
 // (train::pipeline_options::overlap_weight_gradients).
 #pragma once
 
@@ -232,19 +231,19 @@ class cublaslt {
     auto const sets =
         std::min<std::size_t>(16, 2 * static_cast<std::size_t>(cache) /
                                       (bytes_a + bytes_b + (other_addend ? 2 : 1) * bytes_c));
-    std::vector<operands> out;
+    std::vector<operands> operand_sets;
     for (std::size_t i = 0; i < sets; ++i) {
       operands set{copied(arguments.c, bytes_c), copied(arguments.a, bytes_a),
                    copied(arguments.b, bytes_b), nullptr};
       set.addend = other_addend ? copied(arguments.addend, bytes_c) : in_place ? set.c : nullptr;
-      out.push_back(set);
+      operand_sets.push_back(set);
     }
-    if (out.empty()) {
-      out.push_back(arguments);
-      if (in_place) out.back().c = copied(arguments.c, bytes_c);
-      if (in_place) out.back().addend = out.back().c;
+    if (operand_sets.empty()) {
+      operand_sets.push_back(arguments);
+      if (in_place) operand_sets.back().c = copied(arguments.c, bytes_c);
+      if (in_place) operand_sets.back().addend = operand_sets.back().c;
     }
-    return out;
+    return operand_sets;
   }
 
   stream& stream_;
@@ -284,7 +283,7 @@ void enqueue(stream& s, ops::affine_arguments<T> const& a) {
 
 /// The library overwrites the memory of the bias' gradient, so the gradient is written to the end
 /// of the product's scratch and added from there. If the library has no algorithm, or one that is
-/// slower than reading dy once more, the gradient has a pass of its own.
+/// slower than reading dy again, the gradient has its own pass.
 template <class T>
 void enqueue(stream& s, ops::affine_backward_weight_arguments<T> const& a) {
   ops::matmul_options const product{.transpose_a = true, .accumulate = a.accumulate};

@@ -62,7 +62,7 @@ class cublaslt_plan {
             "cublasLtMatmulPreferenceSetAttribute");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_of(shape_)});
-    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,  // beside NONE, which has no bit
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,  // besides NONE, which has no bit
            static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, std::uint32_t{shape_.alignment_b});
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, std::uint32_t{shape_.alignment_a});
@@ -74,14 +74,15 @@ class cublaslt_plan {
     auto const status = cublasLtMatmulAlgoGetHeuristic(
         library, &operation_, &first_, &second_, &result_, &result_, &preference,
         std::min(max_count, max_guesses), results, &count);
-    std::vector<matmul_algorithm> out;
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return out;
+    std::vector<matmul_algorithm> algorithms;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return algorithms;
     check(status, "cublasLtMatmulAlgoGetHeuristic");
     for (int i = 0; i < count; ++i)
       if (results[i].state == CUBLAS_STATUS_SUCCESS)
-        out.push_back({.words = std::bit_cast<decltype(matmul_algorithm::words)>(results[i].algo),
-                       .guess = i});
-    return out;
+        algorithms.push_back(
+            {.words = std::bit_cast<decltype(matmul_algorithm::words)>(results[i].algo),
+             .guess = i});
+    return algorithms;
   }
 
   /// Whether the library can run `algorithm`, from any source, for this shape on this device.

@@ -18,7 +18,7 @@ namespace parallel::cuda {
 /// The words of a library's own description of an algorithm, and its rank in the library's list of
 /// guesses (0: the first).
 struct matmul_algorithm {
-  /// Instead of a guess: the epilogue is faster as an operation of its own, after the product.
+  /// Instead of a guess: the epilogue is faster as a separate operation, after the product.
   static constexpr int separate = -1;
 
   std::array<std::uint64_t, 8> words{};

@@ -2,8 +2,8 @@
 //
 // Choices differ in the order of their sums, and timing finds which is the fastest; so ranks that
 // each used their own results would not compute the same bits. Ranks agree by exchanging tables and
-// merging them in the order of ranks, and a run stores the result beside its checkpoints. Text that
-// is read from there is not trusted. Needs no CUDA.
+// merging them in the order of ranks, and a run stores the result next to its checkpoints. Text
+// that is read from there is not trusted. Needs no CUDA.
 #pragma once
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // A matrix can be the left operand with the depth of the product along its rows' elements, the left
 // operand transposed, or the right operand; the latter two have the depth along the rows. For
 // floats all three are the same memory with other strides. The elements of a bf16 pair are
-// neighbours in depth, so each form is a copy of its own. Probabilities and gradients of scores are
+// neighbours in depth, so each form is a separate copy. Probabilities and gradients of scores are
 // rounded to bf16 there, as values and keys already are.
 #pragma once
 
@@ -182,7 +182,7 @@ class operand_matrix<bf16_pair> {
     return out;
   }
 
-  /// Rounds `count` floats, a multiple of 32. This and round_pairs are functions of their own,
+  /// Rounds `count` floats, a multiple of 32. This and round_pairs are separate functions,
   /// compiled for the instruction set that the asm needs.
   [[gnu::target("avx512f,avx512bw"), gnu::noinline]] static void round(bf16* to, float const* from,
                                                                        index count) {

@@ -120,7 +120,7 @@ struct gemm_amx {
   }
 
   /// Writes the sums of `rows` rows of a panel of columns to C. Prefetches the lines of the next
-  /// panel: the rows of C lie on different pages, which the hardware prefetcher does not foresee.
+  /// panel: the rows of C are on different pages, which the hardware prefetcher does not foresee.
   [[gnu::always_inline]] void write(float const* sum, index row, index rows, index column) const {
     index const left = n - column;
     for (index i = 0; i < rows; ++i) {

@@ -126,7 +126,7 @@ template <int L, int Rows, int Registers, tile_store Store>
       });
 }
 
-/// Sixteen registers hold at most four rows of sums beside the operands.
+/// Sixteen registers hold at most four rows of sums in addition to the operands.
 template <int L>
 inline constexpr int rows_in_registers = L == 16 ? tile_rows : 4;
 

@@ -153,7 +153,7 @@ TEST_CASE(
       CHECK(ring.reason().empty());
       for (index const first_key : {129, 255, 257, 384}) {
         ring.options.positions.first_key = first_key;
-        CHECK(ring.reason_of_part() == "not all keys lie before the queries");
+        CHECK(ring.reason_of_part() == "not all keys are before the queries");
       }
     }
   call<bf16> longer(1, 8192, 8, 8);  // 8 x 8192 x 8192 numbers of two bytes are 1 GiB

@@ -49,7 +49,7 @@ class computed {
   tensor memory(std::int64_t id, cudnnDataType_t, sizes extents, sizes strides, std::int64_t = 16) {
     return {memory_.at(id), extents, strides};
   }
-  /// The fake cuDNN computes documents as sequences of their own (tests/fake_cuda).
+  /// The fake cuDNN computes documents as separate sequences (tests/fake_cuda).
   tensor ragged(tensor, std::int64_t, cudnnDataType_t, sizes, sizes) {
     parallel::fail("ragged tensors are not supported here");
   }

@@ -110,7 +110,7 @@ TEST_CASE(
           }
 }
 
-TEST_CASE("fused attention: cuDNN accepts attention to keys that lie before all queries") {
+TEST_CASE("fused attention: cuDNN accepts attention to keys that precede all queries") {
   if (!looks_for_engines()) return;
   for (int const capability : {80, 90, 100})
     for (std::int64_t const head_dim : {64, 128})
@@ -130,7 +130,7 @@ TEST_CASE("fused attention: cuDNN accepts attention to keys that lie before all 
           }
 }
 
-TEST_CASE("fused attention: cuDNN accepts documents as sequences of their own") {
+TEST_CASE("fused attention: cuDNN accepts documents as separate sequences") {
   if (!looks_for_engines()) return;
   for (int const capability : {90, 100})
     for (std::int64_t const head_dim : {64, 96, 128})

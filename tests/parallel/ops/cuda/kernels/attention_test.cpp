@@ -169,7 +169,7 @@ TEST_CASE("attention kernels: the result may overwrite the queries, and lse may 
         equal = equal &&
                 std::equal(written.row(b, i, h), written.row(b, i, h) + 16, result.row(b, i, h));
   CHECK(equal);
-  for (int const operand : {1, 2}) {  // the memory beside the queries is unchanged
+  for (int const operand : {1, 2}) {  // the memory next to the queries is unchanged
     auto const original = apart.part(apart.inputs.data(), operand);
     auto const unchanged = in_place.part(in, operand);
     CHECK(std::equal(original.row(1, 7, 0), original.row(1, 7, 0) + 32, unchanged.row(1, 7, 0)));
@@ -297,7 +297,7 @@ TEST_CASE("attention kernels: in double, heads that fit no tile of the device ar
   CHECK_NOTHROW(p.backward(s));
 }
 
-/// Compares attention by parts in `order` with the reference at once in double, for the same
+/// Compares attention by parts in `order` with the reference over all keys in double, for the same
 /// inputs.
 template <class T>
 void check_parts(sizes const& size, variant const& variation, std::vector<index> const& cuts,

@@ -44,7 +44,7 @@ struct types {
 };
 
 TEST_CASE_TEMPLATE(
-    "matmul kernel: it equals the reference for all transposes, in every order of threads", Types,
+    "matmul kernel: equals the reference for all transposes, in every order of threads", Types,
     types<float, float>, types<bf16, bf16>, types<bf16, float>, types<double, double>,
     types<std::uint64_t, std::uint64_t>) {
   using T = typename Types::input;

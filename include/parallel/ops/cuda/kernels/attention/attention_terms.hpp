@@ -76,7 +76,7 @@ struct attention_terms {
     A score;
     A slope;
   };
-  /// The score of a pair whose key lies `apart` positions before its query.
+  /// The score of a pair whose key is `apart` positions before its query.
   [[nodiscard]] PARALLELLM_DEVICE scored_pair score_pair(A product, A alibi, position apart) const {
     A score = product * scale;
     A derivative = scale;

@@ -1,4 +1,4 @@
-// document_tables: packed documents as sequences of their own, as tables that other kernels read:
+// document_tables: packed documents as separate sequences, as tables that other kernels read:
 // the length of each document, and its beginning in the memory of tensors.
 //
 // One block. Each thread reads a run of tokens twice: first to count the documents that end in it

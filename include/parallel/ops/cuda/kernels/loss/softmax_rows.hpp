@@ -43,7 +43,7 @@ struct alignas(16) softmax_scratch {
 };
 
 /// e^x. In float the relative error is at most 2.4e-7 + 1e-7 |x|: it grows only where e^x is small
-/// beside the greatest term.
+/// compared with the greatest term.
 template <class A>
 [[nodiscard]] PARALLELLM_DEVICE A exponential(A x) {
   if constexpr (std::is_same_v<A, float>)

@@ -28,7 +28,7 @@ struct problem {
 };
 constexpr std::array<std::array<std::int64_t, 2>, 2> strides = {{{1000, 3}, {64, 1}}};
 
-TEST_CASE("document_tables kernel: it writes every document, then the end at least twice") {
+TEST_CASE("document_tables kernel: writes every document, then the end at least twice") {
   for (problem const& shape : {problem{1, 1, 1, 1},
                                {3, 1, 1, 4},
                                {2, 9, 4, 32},

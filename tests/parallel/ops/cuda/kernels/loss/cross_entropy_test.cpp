@@ -237,8 +237,8 @@ std::vector<A> statistics_of(std::vector<L> const& logits, std::vector<std::int3
   return out;
 }
 
-TEST_CASE_TEMPLATE("vocabulary_statistics kernel: it equals the reference for any slice and label",
-                   T, float, bf16, double) {
+TEST_CASE_TEMPLATE("vocabulary_statistics kernel: equals the reference for any slice and label", T,
+                   float, bf16, double) {
   using A = accumulate_t<T>;
   for (index const columns : {1, 7, 300, 1025})
     for (index const first : {index{0}, index{900}}) {

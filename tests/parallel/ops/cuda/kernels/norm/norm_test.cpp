@@ -1,5 +1,5 @@
 // The bodies of the kernels of layer_norm and rms_norm on the host, against the reference loops.
-// (The gradient of the weight has a test of its own: norm_weight_gradient_test.)
+// (The gradient of the weight has its own test: norm_weight_gradient_test.)
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ using layer_norm = kernels_of<T, true>;
 template <class T>
 using rms_norm = kernels_of<T, false>;
 
-TEST_CASE_TEMPLATE("norm kernel: it equals the reference for every shape and in place", Kernels,
+TEST_CASE_TEMPLATE("norm kernel: equals the reference for every shape and in place", Kernels,
                    layer_norm<float>, layer_norm<bf16>, layer_norm<double>, rms_norm<float>,
                    rms_norm<bf16>, rms_norm<double>) {
   using T = typename Kernels::element;
@@ -148,7 +148,7 @@ struct gradient_problem {
   }
 };
 
-TEST_CASE_TEMPLATE("norm_backward_input kernel: it equals the reference, also in place", Kernels,
+TEST_CASE_TEMPLATE("norm_backward_input kernel: equals the reference, also in place", Kernels,
                    layer_norm<float>, layer_norm<bf16>, layer_norm<double>, rms_norm<float>,
                    rms_norm<bf16>, rms_norm<double>) {
   using T = typename Kernels::element;

@@ -17,7 +17,7 @@ using namespace parallel;
 using parallel::index;
 
 TEST_CASE_TEMPLATE(
-    "dropout kernel: it drops the same elements as the reference, at any beginning of the array", T,
+    "dropout kernel: drops the same elements as the reference, at any beginning of the array", T,
     float, bf16, double) {
   for (index const count : {0, 1, 3, 8, 37, 1000})
     for (std::uint64_t const first_element :

@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE("elementwise kernels: casts between widths equal the referenc
 }
 
 TEST_CASE_TEMPLATE(
-    "copy_rows kernel: rows that lie apart are copied, and elements between them are unchanged", T,
+    "copy_rows kernel: rows with gaps are copied, and elements between them are unchanged", T,
     float, bf16, double, std::uint64_t) {
   struct shape {
     index rows, columns, y_stride, x_stride;
