@@ -407,7 +407,7 @@ std::optional<node_failure> node_meeting::remote_failure() {
     auto const current = content_of(read_sealed(folder_ / "run", key_));
     if (is_later_start(current, name_) && current.at("phase") == "go")
       failure = {current.at("leader"), static_cast<int>(exit_code::another_rank),
-                 fmt::format("the run was started again without node {}, which stood still or "
+                 fmt::format("the run was started again without node {}, which was stalled or "
                              "could not be heard",
                              self_.node)};
   }));
