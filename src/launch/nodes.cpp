@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
-#include <ctime>
 #include <numeric>
 #include <optional>
 #include <thread>
@@ -39,12 +39,6 @@ constexpr auto poll_interval = std::chrono::milliseconds(50);
 /// this long.
 constexpr auto stale_seal_limit = std::chrono::seconds(5);
 
-double seconds_since_epoch() {
-  timespec time{};
-  static_cast<void>(::clock_gettime(CLOCK_REALTIME, &time));
-  return seconds_of(time);
-}
-
 /// The report in a node's file. The file's time is that of the folder's clock, the time in its text
 /// that of the node's clock: their difference is the report's `clock`.
 node_report report_of(sealed_text const& file) {
@@ -58,7 +52,7 @@ json const& value_of(json const& text, char const* key, char const* old_key) {
   return text.at(text.contains(key) ? key : old_key);
 }
 
-json const& nonce_of(sealed_text const& report) { return value_of(report.text, "nonce", "drawn"); }
+json const& nonce_of(json const& report) { return value_of(report, "nonce", "drawn"); }
 
 /// The parts of a start's name, which is `RUN-START` or `RUN-START.ATTEMPT`.
 struct start_name {
@@ -73,11 +67,14 @@ start_name parse_start_name(std::string const& name) {
           dot == std::string::npos ? 0 : std::atoi(name.c_str() + dot + 1)};
 }
 
+/// The text of a file; null where there is no such file, or its seal is wrong.
+json content_of(std::optional<sealed_text> const& file) { return file ? file->text : json(); }
+
 /// Whether the answer names a later start of the run of `name`, or a later attempt to lead the same
 /// start.
-bool is_later_start(std::optional<sealed_text> const& answer, std::string const& name) {
-  if (!answer || answer->text.is_null()) return false;
-  auto const current = parse_start_name(answer->text.at("name"));
+bool is_later_start(json const& answer, std::string const& name) {
+  if (answer.is_null()) return false;
+  auto const current = parse_start_name(answer.at("name"));
   auto const reference = parse_start_name(name);
   return current.run == reference.run &&
          std::tie(current.start, current.attempt) > std::tie(reference.start, reference.attempt);
@@ -110,10 +107,6 @@ void node_meeting::put(std::filesystem::path const& file, std::string const& tex
   write_sealed(file, key_, nonce_, text);
 }
 
-void node_meeting::write(std::filesystem::path const& file, std::string const& text) {
-  write_outage_.retry([&] { put(file, text); });
-}
-
 std::optional<sealed_text> node_meeting::read(std::filesystem::path const& file) {
   std::optional<sealed_text> found;
   read_outage_.retry([&] { found = read_sealed(file, key_); });
@@ -122,7 +115,8 @@ std::optional<sealed_text> node_meeting::read(std::filesystem::path const& file)
 
 std::string node_meeting::report_text(std::string const& accepted_name) const {
   json out = self_;
-  out.update({{"time", seconds_since_epoch()}, {"nonce", nonce_}, {"accepted", accepted_name}});
+  seconds const time = std::chrono::system_clock::now().time_since_epoch();
+  out.update({{"time", time.count()}, {"nonce", nonce_}, {"accepted", accepted_name}});
   return out.dump();
 }
 
@@ -164,10 +158,9 @@ node_assignment node_meeting::meet(int generation) {
 /// answer to this node's file, or with its next beat. A run that node 0 leads is an earlier one of
 /// this node.
 bool node_meeting::is_led_by_another() {
-  auto const read_leading_run = [&]() -> std::string {
-    auto const found = read(folder_ / "run");
-    if (!found || found->text.is_null() || found->text.at("leader") == self_.node) return {};
-    return found->text.dump();
+  auto const read_leading_run = [&] {
+    auto const answer = content_of(read(folder_ / "run"));
+    return answer.is_null() || answer.at("leader") == self_.node ? std::string() : answer.dump();
   };
   auto const previous = read_leading_run();
   if (previous.empty()) return false;
@@ -212,7 +205,7 @@ node_meeting::roll_call node_meeting::call_roll(std::string const& name,
   for (int node = 0; node < max_nodes(); ++node) {
     auto const found = read(file_of(node));
     bool const is_sealed = found && !found->text.is_null();
-    if (is_sealed) nonces[static_cast<std::size_t>(node)] = nonce_of(*found);
+    if (is_sealed) nonces[static_cast<std::size_t>(node)] = nonce_of(found->text);
     // a leftover of an earlier start has not accepted this start's name
     if (is_sealed && (node == self_.node || value_of(found->text, "accepted", "taken") == name)) {
       out.present.push_back(node);
@@ -264,7 +257,8 @@ bool node_meeting::lead(std::string const& name) {
         json{{"name", name},         {"nonces", nonces},    {"phase", phase}, {"problem", problem},
              {"leader", self_.node}, {"members", members_}, {"beat", beats}}
             .dump();
-    if (text != last_answer_) write(folder_ / "run", last_answer_ = text);
+    if (std::exchange(last_answer_, text) != text)
+      write_outage_.retry([&] { put(folder_ / "run", text); });
   };
   auto const refuse = [&](std::string const& problem) {
     write_answer("refused", problem);
@@ -274,7 +268,7 @@ bool node_meeting::lead(std::string const& name) {
     auto const roll = call_roll(name, expected, nonces);
     require_unique_number(nonces[static_cast<std::size_t>(self_.node)] == nonce_);
     auto const current_time = steady_clock::now();
-    if (!is_first && is_later_start(read(folder_ / "run"), name)) {
+    if (!is_first && is_later_start(content_of(read(folder_ / "run")), name)) {
       members_ = expected;
       return false;
     }
@@ -324,13 +318,11 @@ bool node_meeting::follow(std::string const& next, std::string& claimed_name) {
   int go_count = 0;  // different answers of a run that goes on without this node
   int attempts = 0;  // to lead the next start, each after as long a silence as the one before
   for (;; std::this_thread::sleep_for(poll_interval)) {
-    auto const own_report = read(file_of(self_.node));
-    require_unique_number(!own_report || own_report->text.is_null() ||
-                          nonce_of(*own_report) == nonce_);
-    auto const answer = read(folder_ / "run");
+    auto const own_report = content_of(read(file_of(self_.node)));
+    require_unique_number(own_report.is_null() || nonce_of(own_report) == nonce_);
+    auto const content = content_of(read(folder_ / "run"));
     auto const current_time = steady_clock::now();
-    if (answer && !answer->text.is_null()) {
-      auto const& content = answer->text;
+    if (!content.is_null()) {
       std::string const name = content.at("name");
       auto const& nonces = value_of(content, "nonces", "drawn");
       bool const has_own_nonce = nonces.size() > own_index && nonces[own_index] == nonce_;
@@ -407,14 +399,14 @@ std::optional<node_failure> node_meeting::remote_failure() {
   static_cast<void>(read_outage_.try_once([&] {
     for (int const node : members_) {
       if (node == self_.node) continue;
-      auto const report = read_sealed(ranks_ / fmt::format("failed-{}", node), key_);
-      if (!report || report->text.is_null()) continue;
-      failure = {report->text.at("node"), report->text.at("code"), report->text.at("message")};
+      auto const report = content_of(read_sealed(ranks_ / fmt::format("failed-{}", node), key_));
+      if (report.is_null()) continue;
+      failure = {report.at("node"), report.at("code"), report.at("message")};
       return;
     }
-    auto const current = read_sealed(folder_ / "run", key_);
-    if (is_later_start(current, name_) && current->text.at("phase") == "go")
-      failure = {current->text.at("leader"), static_cast<int>(exit_code::another_rank),
+    auto const current = content_of(read_sealed(folder_ / "run", key_));
+    if (is_later_start(current, name_) && current.at("phase") == "go")
+      failure = {current.at("leader"), static_cast<int>(exit_code::another_rank),
                  fmt::format("the run was started again without node {}, which was stalled or "
                              "could not be heard",
                              self_.node)};
@@ -423,15 +415,15 @@ std::optional<node_failure> node_meeting::remote_failure() {
 }
 
 bool node_meeting::are_too_few_left() {
-  int node_count = max_nodes();
-  if (node_count > 1)
+  std::ptrdiff_t leaving = 0;
+  if (max_nodes() > 1)
     read_outage_.retry([&] {
-      node_count = max_nodes();
-      for (int const node : members_)
-        if (node != self_.node && parallel::files::exists(ranks_ / fmt::format("leaves-{}", node)))
-          --node_count;
+      leaving = std::ranges::count_if(members_, [&](int node) {
+        return node != self_.node &&
+               parallel::files::exists(ranks_ / fmt::format("leaves-{}", node));
+      });
     });
-  return node_count < self_.min_nodes;
+  return max_nodes() - leaving < self_.min_nodes;
 }
 
 bool node_meeting::are_all_done() {
@@ -440,9 +432,8 @@ bool node_meeting::are_all_done() {
   static_cast<void>(read_outage_.try_once([&] {
     if (leads()) return void(is_done = unfinished_nodes().empty());
     // the leader removes this folder last, unless the run has gone on to another start
-    auto const answer = read_sealed(folder_ / "run", key_);
-    bool const is_running_on =
-        answer && !answer->text.is_null() && parse_start_name(answer->text.at("name")).run == run_;
+    auto const answer = content_of(read_sealed(folder_ / "run", key_));
+    bool const is_running_on = !answer.is_null() && parse_start_name(answer.at("name")).run == run_;
     is_done = !parallel::files::exists(ranks_) && !is_running_on;
   }));
   return is_done;
@@ -465,7 +456,7 @@ void node_meeting::beat() {
   text["beat"] = ++beats_;
   try {
     if (write_outage_.try_once([&] {
-          if (!is_later_start(read_sealed(folder_ / "run", key_), name_))
+          if (!is_later_start(content_of(read_sealed(folder_ / "run", key_)), name_))
             put(folder_ / "run", text.dump());
         }))
       last_beat_ = time;
@@ -476,17 +467,17 @@ void node_meeting::beat() {
 
 bool node_meeting::has_new_meeting() {
   if (remote_failure()) return true;
-  std::optional<sealed_text> answer;
+  json answer;
   auto const time = steady_clock::now();
-  if (read_outage_.try_once([&] { answer = read_sealed(folder_ / "run", key_); })) {
-    auto const text = answer ? answer->text.dump() : std::string();
+  if (read_outage_.try_once([&] { answer = content_of(read_sealed(folder_ / "run", key_)); })) {
+    auto const text = answer.dump();
     if (std::exchange(last_answer_, text) != text) last_beat_ = time;
     parallel::require(
         time - std::max(last_beat_, read_outage_.last_failure()) < wait_limit_, folder_.native(),
         ": the run that this node waits to take part in has given no sign of life for ",
         wait_limit_.count(), " s; start it again");
   }
-  return answer && !answer->text.is_null() && answer->text.at("name") != name_;
+  return !answer.is_null() && answer.at("name") != name_;
 }
 
 void node_meeting::clean() {

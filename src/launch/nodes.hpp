@@ -102,7 +102,6 @@ class node_meeting {
 
  private:
   void put(std::filesystem::path const& file, std::string const& text) const;
-  void write(std::filesystem::path const& file, std::string const& text);
   [[nodiscard]] std::optional<sealed_text> read(std::filesystem::path const& file);
   void announce(std::string const& file, std::string const& text);
   void write_pending();

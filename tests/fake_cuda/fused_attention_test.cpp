@@ -169,13 +169,9 @@ struct gpu_attention {
   }
 
   /// The same problem, computed in fp64.
-  [[nodiscard]] attention_test::problem<double> exact(variant form) const {
-    attention_test::problem<double> problem(host.n, form);
+  [[nodiscard]] attention_test::problem<double> exact() const {
+    attention_test::problem<double> problem(host);
     problem.documents = host.documents;
-    std::ranges::transform(host.inputs, problem.inputs.begin(),
-                           [](bf16 x) { return static_cast<double>(static_cast<float>(x)); });
-    std::ranges::transform(host.dout, problem.dout.begin(),
-                           [](bf16 x) { return static_cast<double>(static_cast<float>(x)); });
     parallel::reference::stream r;
     problem.forward(r);
     problem.backward(r);
@@ -227,7 +223,7 @@ TEST_CASE("fused attention: every form and its gradient match fp64 and take the 
         parallel::meta::stream planned({.deterministic = deterministic});
         attention.enqueue(planned);
         CHECK(s.scratch_bytes() == planned.take_scratch());
-        check_close(attention, attention.exact(form));
+        check_close(attention, attention.exact());
       }
 }
 
@@ -253,7 +249,7 @@ TEST_CASE("fused attention: part by part of the keys, as in a ring, it matches f
           parallel::meta::stream planned({.deterministic = deterministic});
           attention.enqueue_by_parts(planned, attention.allocate_sums(), parts);
           CHECK(s.scratch_bytes() == planned.take_scratch());
-          check_close(attention, attention.exact(form), parts);
+          check_close(attention, attention.exact(), parts);
         }
 }
 
@@ -339,7 +335,7 @@ TEST_CASE("fused attention: documents as separate sequences match fp64") {
         auto const bytes = planned.take_scratch();
         CHECK((example.as_sequences && !deterministic ? s.scratch_bytes() > bytes
                                                       : s.scratch_bytes() == bytes));
-        check_close(attention, attention.exact(form));
+        check_close(attention, attention.exact());
       }
 }
 
@@ -416,7 +412,7 @@ TEST_CASE("fused attention: documents are sequences only where a table says so, 
   use_kernels(s, document_sequence_tables(one, s));
   one.run(s);
   CHECK(fake_cuda::history().ragged_attentions == 2);
-  check_close(one, one.exact({.alibi = true}));
+  check_close(one, one.exact());
 }
 
 TEST_CASE("fused attention: a plan for n documents as sequences serves up to n documents") {
@@ -436,7 +432,7 @@ TEST_CASE("fused attention: a plan for n documents as sequences serves up to n d
     auto const after_run = fake_cuda::history();
     CHECK(after_run.failures.empty());
     CHECK((after_run.ragged_attentions > before_run.ragged_attentions) == example.second);
-    check_close(one, one.exact({}));
+    check_close(one, one.exact());
   }
 }
 
@@ -452,7 +448,7 @@ TEST_CASE("fused attention: an engine that cannot be built or run gives way to c
     one.run(s);
     CHECK(fake_cuda::history().attentions == 2);
     CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons.empty());
-    check_close(one, one.exact({}));
+    check_close(one, one.exact());
     found.push_back(one.host.log_sums);
   }
   CHECK(found[1] == found[2]);
@@ -473,7 +469,7 @@ TEST_CASE("fused attention: without memory for its scratch the plain kernels tak
   CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons ==
         std::set<std::string_view>{"cuDNN has no kernel that runs it"});
   CHECK(s.scratch_bytes() == rows);
-  check_close(one, one.exact({}));
+  check_close(one, one.exact());
 }
 
 /// The engine numbers in the stream's table, forward first.
@@ -512,7 +508,7 @@ TEST_CASE("attention tuning: the fastest plan that fits the reserved scratch is 
     attention.run(s);
     CHECK(fake_cuda::history().attentions == attentions_before + 2);  // nothing is timed again
     CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons.empty());
-    check_close(attention, attention.exact({}));
+    check_close(attention, attention.exact());
   }
 }
 

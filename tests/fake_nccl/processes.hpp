@@ -6,9 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>

@@ -1,7 +1,6 @@
 // Shared by the targets: catching refusals, stating properties, and writing files to read from.
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>

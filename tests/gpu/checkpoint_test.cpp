@@ -3,7 +3,6 @@
 // deterministic device; and it takes the memory that was planned.
 #include <doctest/doctest.h>
 
-#include <vector>
 
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/ops/cuda.hpp>

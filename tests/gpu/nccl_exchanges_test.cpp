@@ -2,7 +2,6 @@
 // results are exact; sums of floats are within their bound and equal on all ranks.
 #include <doctest/doctest.h>
 
-#include <cstdint>
 
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/nccl/connect.hpp>

@@ -9,7 +9,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <utility>

@@ -1,4 +1,5 @@
-"""Makes ../golden/tokenizers.json: small tokenizers of the kinds that are read, with ids and texts by Hugging Face's tokenizers.
+"""Makes ../golden/tokenizers.json: small tokenizers of the kinds that are read, with ids and texts by Hugging Face's tokenizers;
+and ../golden/small_tokenizer.json: the merges that it learns from three sentences, and ids by variants of that tokenizer.
 
     python make_tokenizer_golden.py        # needs tokenizers >= 0.20 alone; a second
 
@@ -10,7 +11,7 @@ its own, since versions decode such tokens in different ways.
 import json
 import pathlib
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tokenizers import __version__ as version
 
 MARK = "▁"
@@ -132,6 +133,59 @@ def patched(target, patch):
     return out
 
 
+SENTENCES = ["The quick brown fox jumps over the lazy dog. The dog doesn't mind; the fox does.\n",
+             "In the beginning there was the word, and the word was with the weaver.  She'd woven 1234 threads, then 1235 more.\n",
+             "Naïve cafés serve crème brûlée; the café isn't naïve.\n\n    indented    text\n"]
+SMALL_TEXTS = {
+    "plain": ["", "The fox", " the  dog\n\n", "<|endoftext|>the<|endoftext|>", "She'd, she'D; they'll 12345 x²", "a \u2003b\u00a0 c\u0085\n",
+              "عربي 中文 😀!", "e\u0301 café", "tab\t\tend   ", "''s '' 's '"],
+    "nfc": ["e\u0301 cafe\u0301", "\u1100\u1161\u11a8", "\u1100\u1161\u11a7", "a\u0323\u0307 a\u0307\u0323", "\u212b \u2126",
+            "a\u0301\u1dfa\u0323"],
+    "prefix": ["The fox", " the", "the<|endoftext|>the <|endoftext|> the", ""],
+    "whole": ["the fox jumps over the lazy dog the fox jumps over the lazy dog "],
+    "ignore": [" dog", "the weaver"],
+    "added": ["a     b", "a <L> b", "a<R>   <R>  b", "a <L> <R> <L>b", "e\u0301x éx e\u0301y éy", "<R>\u3000\u2003   x  <|endoftext|>  "]}
+
+
+def small_tokenizer():
+    """A tokenizer of 290 tokens, as ../mpt/tokenizer/small_tokenizer.hpp trains it."""
+    out = Tokenizer(models.BPE())
+    out.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    out.train_from_iterator(SENTENCES, trainers.BpeTrainer(
+        vocab_size=290, min_frequency=2, special_tokens=["<|endoftext|>"], show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    return json.loads(out.to_str())
+
+
+def small_variant(base, name):
+    """As `variant` in ../mpt/tokenizer/tokenizer_test.cpp."""
+    out = json.loads(json.dumps(base))
+    if name in ("nfc", "added"):
+        out["normalizer"] = {"type": "NFC"}
+    if name == "prefix":
+        out["pre_tokenizer"]["add_prefix_space"] = True
+    if name == "whole":
+        out["pre_tokenizer"]["use_regex"] = False
+    if name == "ignore":
+        out["model"]["ignore_merges"] = True
+        out["model"]["merges"].pop()
+    if name == "added":
+        out["added_tokens"] += [token(290 + i, content, normalized=normalized, special=False) for i, (content, normalized) in enumerate(
+            [("   ", True), ("  ", True), ("<L>", False), ("<R>", False), ("<L> <R>", False), ("e\u0301x", True), ("e\u0301y", False)])]
+        out["added_tokens"][3]["lstrip"] = True
+        out["added_tokens"][4]["rstrip"] = True
+    return Tokenizer.from_str(json.dumps(out))
+
+
+def write_small_tokenizer(folder):
+    base = small_tokenizer()
+    rows = [{"variant": name, "text": text, "ids": small_variant(base, name).encode(text, add_special_tokens=False).ids}
+            for name, texts in SMALL_TEXTS.items() for text in texts]
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in base["model"]["merges"]]
+    text = json.dumps({"tokenizers": version, "merges": merges, "ids": rows}, separators=(",", ":"))
+    (folder / "small_tokenizer.json").write_text(text.replace('{"variant"', '\n{"variant"') + "\n")
+
+
 def main():
     bases = {"sentencepiece": sentencepiece(), "byte_level": byte_level()}
     rows = []
@@ -146,8 +200,9 @@ def main():
         rows.append({"base": base, "variant": name, "patch": patch, "ids": ids, "decoded_ids": lists,
                      "texts": [[source.decode(i, skip_special_tokens=s) for s in (False, True)] for i in lists]})
     golden = {"tokenizers": version, "texts": TEXTS, "bases": bases, "variants": rows}
-    path = pathlib.Path(__file__).parent.parent / "golden" / "tokenizers.json"
-    path.write_text(json.dumps(golden, separators=(",", ":")).replace('{"base"', '\n{"base"') + "\n")
+    folder = pathlib.Path(__file__).parent.parent / "golden"
+    (folder / "tokenizers.json").write_text(json.dumps(golden, separators=(",", ":")).replace('{"base"', '\n{"base"') + "\n")
+    write_small_tokenizer(folder)
 
 
 if __name__ == "__main__":

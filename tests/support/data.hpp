@@ -4,17 +4,21 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include <doctest/doctest.h>
+
 #include "support/checkout.hpp"
 
 namespace test {
 
-/// The folder of sample data, or an empty path if there is none; tests then skip with a message.
+/// The folder of sample data. Where there is none a test says that it is skipped, and the path is
+/// empty.
 inline std::filesystem::path data_folder() {
   if (char const* folder = std::getenv("PARALLELLM_DATA");
       folder != nullptr && std::filesystem::is_directory(folder))
     return folder;
   auto const sibling = checkout() / "../shared/data";
   if (std::filesystem::is_directory(sibling)) return std::filesystem::canonical(sibling);
+  MESSAGE("skipped: no ../shared/data");
   return {};
 }
 

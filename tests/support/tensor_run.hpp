@@ -8,7 +8,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>

@@ -13,7 +13,6 @@
 #include <random>
 #include <span>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -3,7 +3,6 @@
 #include <parallel/comm/nccl/session.hpp>
 
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 int main() {

@@ -1,4 +1,3 @@
-#include <fstream>
 #include <optional>
 
 #include <doctest/doctest.h>

@@ -1,5 +1,4 @@
 #include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 

@@ -5,6 +5,7 @@
 
 #include "mpt/data/scratch.hpp"
 #include "support/data.hpp"
+#include "support/text_cases.hpp"
 
 namespace eval_config_test {
 
@@ -92,35 +93,14 @@ TEST_CASE(
 
 TEST_CASE("evaluation configuration: errors name the location of a missing or wrong value") {
   config_files files;
-  auto const models =
-      "model: {name: hf_causal_lm, pretrained_model_name_or_path: " + files.model() + "}\n";
-  CHECK(files.error(files.head) == "e.yaml: models: missing; it is required");
+  for (auto const& [text, message] : test::text_cases(
+           "mpt/eval/refused.txt", "configurations of an evaluation of the folder MODEL"))
+    CHECK(files.error(mpt::fill_in(text, "MODEL", files.model())) == message);
   CHECK(
       files.error(files.tasks)
           .ends_with(": icl_tasks: there is no model to run the tasks on; name one on the command "
                      "line (evaluate MODEL --icl_tasks e.yaml) or add model or models to the "
                      "file"));
-  CHECK(files.error("train_loader: {name: text}\n") ==
-        "e.yaml:1:15: train_loader: belongs to a training configuration, which pretrain and "
-        "finetune run; evaluate the model it made: evaluate MODEL --data SET, or --icl_tasks "
-        "TASKS.yaml");
-  CHECK(files.error(files.head + models) ==
-        "e.yaml: icl_tasks: missing; give a list of tasks or the name of a file with one");
-  CHECK(files.error(files.head + files.tasks + "models:\n- model: {name: mpt_causal_lm}\n") ==
-        "e.yaml:5:3: models.0.load_path: missing; the weights of an mpt_causal_lm come from a "
-        "checkpoint or Hugging Face folder");
-  CHECK(
-      files.error(files.head + files.tasks +
-                  "models:\n- model: {name: hf_causal_lm, pretrained_model_name_or_path: no/where}"
-                  "\n") ==
-      "e.yaml:5:10: models.0.model: there is no folder 'no/where'; give a checkpoint or Hugging "
-      "Face folder on this machine");
-  CHECK(files.error(files.head + files.tasks + models + "icl_subset_num_batches: 0\n") ==
-        "e.yaml:5:25: icl_subset_num_batches: expected -1 for all or a number above 0, found 0");
-  CHECK(files.error(files.head + files.tasks + models + "eval_gaunlet: x\n") ==
-        "e.yaml:5:1: eval_gaunlet: unknown key; did you mean 'eval_gauntlet'?");
-  CHECK(files.error(files.head + files.tasks + models + "icl_tasks_str: tasks.yaml\n") ==
-        "e.yaml:5:16: icl_tasks_str: is icl_tasks's other form; give one of them");
 }
 
 TEST_CASE("evaluation configuration: a model that differs from the stated one is refused") {

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/eval/icl_rows.hpp>
+#include <support/text_cases.hpp>
 
 #include "mpt/data/scratch.hpp"
 
@@ -72,20 +73,13 @@ TEST_CASE("task rows: errors name file and line, the value found and the value e
   using enum task_kind;
   CHECK(reader.error(language_modeling, "\n\n") ==
         "t.jsonl: has no rows; expected one JSON object a line");
-  CHECK(reader.error(language_modeling, "{\"context\": \"a\", \"continuation\": \"b\"}\n[1]") ==
-        "t.jsonl:2: expected a JSON object, found array");
-  CHECK(reader.error(language_modeling, R"({"context": 5, "continuation": "b"})") ==
-        "t.jsonl:1: \"context\" is of type number, expected a string");
-  CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": ["b", 2], "gold": 0})") ==
-        "t.jsonl:1: \"choices\" holds number, expected strings");
-  CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": [], "gold": 0})") ==
-        "t.jsonl:1: \"choices\" is an empty list");
-  CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": ["b"], "gold": -1})") ==
-        "t.jsonl:1: \"gold\" is -1, expected an index below 1, the number of options");
-  CHECK(reader.error(schema, R"({"context_options": ["b"], "gold": "0", "continuation": "c"})") ==
-        "t.jsonl:1: \"gold\" is string, expected an index below 1, the number of options");
-  CHECK(reader.error(schema, R"({"context_options": ["b"], "gold": 0})") ==
-        "t.jsonl:1: the row has no \"continuation\"; its keys are \"context_options\", \"gold\"");
+  for (auto const& [text, message] :
+       test::text_cases("mpt/eval/refused.txt", "task rows, after their kind")) {
+    auto const space = text.find(' ');
+    for (auto const kind : {language_modeling, multiple_choice, schema})
+      if (to_string(kind) == text.substr(0, space))
+        CHECK(reader.error(kind, text.substr(space + 1)) == message);
+  }
   CHECK(reader.error(language_modeling, "{\"context\": \"a\xff\", \"continuation\": \"b\"}")
             .starts_with("t.jsonl:1: "));
   CHECK(reader.error(language_modeling,

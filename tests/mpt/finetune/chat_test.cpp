@@ -5,6 +5,7 @@
 
 #include <mpt/data/scratch.hpp>
 #include <mpt/finetune/chat.hpp>
+#include <support/text_cases.hpp>
 
 namespace chat_test {
 
@@ -47,25 +48,8 @@ TEST_CASE("conversation: turns are cut where the assistant's answers begin and e
 
 TEST_CASE("conversation: malformed messages are an error with the message's number") {
   using namespace chat_test;
-  CHECK(
-      error_of("x") ==
-      "f:1: \"messages\" is of type string, expected a list of {\"role\": ..., \"content\": ...}");
-  CHECK(error_of(json::array({message("assistant", "A")})) ==
-        "f:1: a conversation of 1 messages; expected at least a question and an answer");
-  CHECK(error_of({message("user", "Q"), 3}) ==
-        "f:1: message 2 is of type number, expected {\"role\": ..., \"content\": ...}");
-  CHECK(error_of({message("user", "Q"), {{"role", "assistant"}}}) ==
-        "f:1: message 2: lacks \"content\"");
-  CHECK(error_of({message("user", "Q"), {{"role", "assistant"}, {"content", {1}}}}) ==
-        "f:1: message 2: \"content\" must be a string, not array");
-  CHECK(error_of({message("user", "Q"), {{"role", "assistant"}, {"content", ""}, {"id", 1}}}) ==
-        "f:1: message 2 has 3 keys; expected \"role\" and \"content\" alone");
-  CHECK(error_of({message("human", "Q"), message("assistant", "A")}) ==
-        "f:1: message 1 has the role \"human\"; expected user, assistant, system or tool");
-  CHECK(error_of({message("user", "Q"), message("user", "R"), message("assistant", "A")}) ==
-        "f:1: message 2 is another one of \"user\"; join the two");
-  CHECK(error_of({message("assistant", "A"), message("user", "Q")}) ==
-        "f:1: the last message is of \"user\"; expected the assistant's, which is what is learnt");
+  for (auto const& [row, message] : test::text_cases("mpt/finetune/refused.txt", "conversations"))
+    CHECK(error_of(json::parse(row)["messages"]) == message);
 }
 
 namespace format_row_test {
@@ -85,32 +69,10 @@ TEST_CASE("row format: a row is two columns of text, or messages alone") {
         turn_text{"p", "r"});
   CHECK(std::get<turn_text>(format_row({{"prompt", "p"}, {"completion", "c"}}, "f:1")) ==
         turn_text{"p", "c"});
-  CHECK(data_test::contains(error_of({{"completion", "c"}, {"response", "r"}}), "the row has"));
-  CHECK(data_test::contains(error_of(json::object()), "the row has none; expected"));
-  CHECK(error_of({{"prompt", nullptr}, {"response", "r"}}) ==
-        "f:1: column \"prompt\" is of type null, expected a string");
-  CHECK(data_test::contains(error_of(3), "a row of type number"));
 }
 
 TEST_CASE("row format: the error for another form says how such rows are read") {
   using namespace format_row_test;
-  using data_test::contains;
-  auto const chat =
-      json::parse(R"({"id": "1", "conversations": [{"from": "human", "value": "a"}]})");
-  CHECK(error_of(chat).ends_with(
-      "and nothing else; conversations of \"from\" and \"value\" (ShareGPT) are read with "
-      "preprocessing_fn: teknium/OpenHermes-2.5 or, by prepare, --preprocessor "
-      "teknium/OpenHermes-2.5"));
-  for (auto const* ids : {R"({"input_ids": [1, 2], "labels": [3]})", R"({"tokens": [1]})",
-                          R"({"ids": [1]})", R"({"turns": [{"input_ids": [1], "labels": [2]}]})"})
-    CHECK(error_of(json::parse(ids))
-              .ends_with("and nothing else; rows of token ids are read from MDS sets alone: give "
-                         "the text, or the set that prepare --finetuning --tokenizer made of it, "
-                         "by dataset.local"));
-  CHECK(error_of({{"messages", json::array()}, {"source", "x"}})
-            .ends_with("are read with preprocessing_fn: AI-MO/NuminaMath-CoT or, by prepare, "
-                       "--preprocessor AI-MO/NuminaMath-CoT"));
-  CHECK(contains(error_of({{"text", "x"}}),
-                 "prepare makes a set of it, for a loader with name: text"));
-  CHECK(contains(error_of({{"tokens", "words"}, {"answer", "x"}}), "name the columns with"));
+  for (auto const& [row, message] : test::text_cases("mpt/finetune/refused.txt", "rows"))
+    CHECK(error_of(json::parse(row)) == message);
 }

@@ -3,6 +3,7 @@
 #include <mpt/data/scratch.hpp>
 #include <mpt/finetune/json_rows.hpp>
 #include <string>
+#include <support/text_cases.hpp>
 #include <utility>
 #include <vector>
 
@@ -44,17 +45,8 @@ TEST_CASE("JSON rows: a file has one row in each line, or a list over any lines"
 
 TEST_CASE("JSON rows: a truncated or malformed list is an error with the line") {
   using namespace json_rows_test;
-  CHECK(error_of("[{\"a\": 1},\n{\"a\": ") ==
-        "f.json:2: the file ends within the row that begins here; expected \"]\" after the last "
-        "row: the file is cut short");
-  CHECK(error_of("[{}") ==
-        "f.json:1: the file ends within the row that begins here; expected \"]\" after the last "
-        "row: the file is cut short");
-  CHECK(error_of("[{},\n]") == "f.json:2: no row before or after a comma; expected an object");
-  CHECK(error_of("[,{}]") == "f.json:1: no row before or after a comma; expected an object");
-  CHECK(error_of("[{}]\n[{}]") ==
-        "f.json:2: text after the list of rows; expected the end of the file");
-  CHECK(error_of("[}]") == "f.json:1: a closing bracket has no opening one; expected an object");
+  for (auto const& [text, message] : test::text_cases("mpt/finetune/refused.txt", "JSON rows"))
+    CHECK(error_of(text) == message);
   CHECK(error_of("[\"" + std::string(2000, 'x')) ==
         "f.json:1: a row of more than 1000 bytes; is this JSON lines, or a list of objects?");
   CHECK(error_of("{\n" + std::string(2000, 'x')) ==

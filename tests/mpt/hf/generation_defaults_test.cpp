@@ -1,5 +1,4 @@
 // The sampling that a model's generation_config.json recommends.
-#include <filesystem>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,6 @@
 #include <mpt/tokenizer/nfc.hpp>
 #include <mpt/tokenizer/utf8.hpp>
 #include <string>
-#include <string_view>
 
 namespace nfc_test {
 

@@ -1,15 +1,15 @@
 // A tokenizer of 290 tokens, trained in memory on three sentences, for tests that need no data
 // files.
 //
-// Its merges, and the ids below, were made by Hugging Face's tokenizers 0.21.4 from the same
-// sentences (BpeTrainer: vocab_size 290, min_frequency 2, initial alphabet of all bytes).
+// The reference is Hugging Face's tokenizers on the same sentences
+// (tests/reference/make_tokenizer_golden.py).
 #pragma once
 
 #include <mpt/tokenizer/train_tokenizer.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/support/files.hpp>
 #include <string>
-#include <string_view>
+#include <support/golden/golden.hpp>
 #include <utility>
 #include <vector>
 
@@ -58,52 +58,10 @@ std::string message_of(Action&& action) {
 
 using test::contains;
 
-/// The merges that the reference learns from the sentences.
-inline constexpr char const* reference_merges =
-    R"json(["h e", "\u0120 t", "\u0120t he", "\u0120 w", "v e", "d o", "i n", 
-"\u0120 \u0120", "\u0120 do", "o r", "\u00c3 \u00a9", "\u0120 b", 
-"\u0120 c", "' t", "1 2", "T he", "a f", "a s", "a \u00c3", "e a", "e s", 
-"f o", "o ve", "r \u00c3", "\u00af ve", "\u0120 m", "\u0120 12", 
-"\u0120 fo", "\u0120w or", "\u0120w as", "in d", "\u0120\u0120 \u0120", 
-"\u0120do g"])json";
-
-/// The reference's ids for variants of the small tokenizer (see tokenizer_test.cpp).
-inline constexpr char const* reference_ids =
-    R"json([{"variant":"plain","text":"","ids":[]},
-{"variant":"plain","text":"The fox","ids":[272,284,88]},
-{"variant":"plain","text":" the  dog\n\n","ids":[259,221,289,199,199]},
-{"variant":"plain","text":"<|endoftext|>the<|endoftext|>","ids":[0,84,257,0]},
-{"variant":"plain","text":"She'd, she'D; they'll 12345 x\u00b2","ids":[
-  51,257,7,68,12,221,83,257,7,36,27,259,89,7,76,76,283,19,20,21,221,88,127,111]},
-{"variant":"plain","text":"a \u2003b\u00a0 c\u0085\n","ids":[
-  65,221,159,223,226,66,127,255,269,127,228,199]},
-{"variant":"plain","text":"\u0639\u0631\u0628\u064a \u4e2d\u6587 \ud83d\ude00!","ids":[
-  149,118,149,110,149,102,150,233,221,161,117,256,163,245,230,221,173,254,247,223,1]},
-{"variant":"plain","text":"e\u0301 caf\u00e9","ids":[69,137,224,269,273,267]},
-{"variant":"plain","text":"tab\t\tend   ","ids":[84,65,66,198,198,69,78,68,288]},
-{"variant":"plain","text":"''s '' 's '","ids":[7,7,83,221,7,7,221,7,83,221,7]},
-{"variant":"nfc","text":"e\u0301 cafe\u0301","ids":[267,269,273,267]},
-{"variant":"nfc","text":"\u1100\u1161\u11a8","ids":[167,109,224]},
-{"variant":"nfc","text":"\u1100\u1161\u11a7","ids":[167,109,223,158,229,101]},
-{"variant":"nfc","text":"a\u0323\u0307 a\u0307\u0323","ids":[
-  158,119,95,137,230,221,158,119,95,137,230]},
-{"variant":"nfc","text":"\u212b \u2126","ids":[128,228,221,139,103]},
-{"variant":"nfc","text":"a\u0301\u1dfa\u0323","ids":[128,95,158,116,119,137,97]},
-{"variant":"prefix","text":"The fox","ids":[221,272,284,88]},
-{"variant":"prefix","text":" the","ids":[259]},
-{"variant":"prefix","text":"the<|endoftext|>the <|endoftext|> the","ids":[259,0,259,221,0,259]},
-{"variant":"prefix","text":"","ids":[]},
-{"variant":"whole","text":"the fox jumps over the lazy dog the fox jumps over the lazy dog ","ids":[
-  84,257,284,88,221,74,85,77,80,83,221,279,82,259,221,76,65,90,89,289,
-  259,284,88,221,74,85,77,80,83,221,279,82,259,221,76,65,90,89,289,221]},
-{"variant":"ignore","text":" dog","ids":[289]},
-{"variant":"ignore","text":"the weaver","ids":[84,257,260,276,261,82]},
-{"variant":"added","text":"a     b","ids":[65,290,291,66]},
-{"variant":"added","text":"a <L> b","ids":[65,292,268]},
-{"variant":"added","text":"a<R>   <R>  b","ids":[65,293,293,66]},
-{"variant":"added","text":"a <L> <R> <L>b","ids":[65,221,294,292,66]},
-{"variant":"added","text":"e\u0301x \u00e9x e\u0301y \u00e9y","ids":[
-  295,221,295,221,296,221,267,89]},
-{"variant":"added","text":"<R>\u3000\u2003   x  <|endoftext|>  ","ids":[293,88,291,0,291]}])json";
+/// What the reference makes of the sentences: the "merges" that it learns, and the "ids" of texts by
+/// variants of the small tokenizer (see tokenizer_test.cpp).
+inline nlohmann::json reference() {
+  return nlohmann::json::parse(test::read_all(test::golden_folder() / "small_tokenizer.json"));
+}
 
 }  // namespace tokenizer_test

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <support/golden/golden.hpp>
+#include <support/text_cases.hpp>
 
 #include <mpt/tokenizer/small_tokenizer.hpp>
 
@@ -30,15 +31,6 @@ std::string error_after(std::function<void(json&)> const& change) {
   auto file = small_file();
   change(file);
   return error_of(file.dump());
-}
-
-// The message must begin with the file and the field, and hold the reason.
-void check_error(std::function<void(json&)> const& change, std::string_view field,
-                 std::string_view reason) {
-  auto const message = error_after(change);
-  CAPTURE(message);
-  CHECK(message.starts_with("FILE: " + std::string(field)));
-  CHECK(contains(message, reason));
 }
 
 TEST_CASE("tokenizer.json: the same merges may be given as strings or as pairs") {
@@ -73,20 +65,6 @@ TEST_CASE("tokenizer.json: truncation, padding and post_processor are ignored") 
         }) == "no error");
 }
 
-TEST_CASE("tokenizer.json: unsupported settings are refused by the name of their field") {
-  check_error([](json& f) { f["model"]["type"] = "Unigram"; }, "model.type", "\"Unigram\"");
-  check_error([](json& f) { f["model"]["dropout"] = 0.1; }, "model.dropout", "deterministic");
-  check_error([](json& f) { f["model"]["byte_fallback"] = true; }, "model.byte_fallback", "true");
-  check_error([](json& f) { f["model"]["end_of_word_suffix"] = "</w>"; },
-              "model.end_of_word_suffix", "is set");
-  check_error([](json& f) { f["model"]["continuing_subword_prefix"] = "##"; },
-              "model.continuing_subword_prefix", "is set");
-  check_error([](json& f) { f["normalizer"] = {{"type", "NFKC"}}; }, "normalizer.type", "\"NFKC\"");
-  check_error([](json& f) { f["pre_tokenizer"]["type"] = "Metaspace"; }, "pre_tokenizer.type",
-              "\"Metaspace\"");
-  check_error([](json& f) { f["decoder"]["type"] = "WordPiece"; }, "decoder.type", "\"WordPiece\"");
-}
-
 json sentencepiece_file() {
   static json const file = json::parse(std::ifstream(test::golden_folder() / "tokenizers.json",
                                                      std::ios::binary))["bases"]["sentencepiece"];
@@ -100,125 +78,27 @@ json split_by(json const& pattern) {
             {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
 }
 
-TEST_CASE("tokenizer.json: the error for an unknown split pattern shows it and names the known") {
-  auto const split = [](std::function<void(json&)> const& change) {
-    return [change](json& f) {
-      f["pre_tokenizer"] =
-          split_by({{"Regex", mpt::regular_expression_of(mpt::word_pattern::qwen2)}});
-      change(f["pre_tokenizer"]["pretokenizers"]);
-    };
+TEST_CASE("tokenizer.json: what is not read is refused by the name of its field") {
+  auto const check = [](std::string const& section, json const& file) {
+    CHECK(error_of(file.dump()) == "no error");
+    for (auto const& example : test::text_cases("mpt/tokenizer/refused_tokenizers.txt", section)) {
+      CAPTURE(example.text);
+      auto operations = json::array();
+      for (auto const& line : example.lines()) operations.push_back(json::parse(line));
+      CHECK(error_of(file.patch(operations).dump()) == example.expected);
+    }
   };
-  std::string const first = "pre_tokenizer.pretokenizers[0]";
-  std::string const second = "pre_tokenizer.pretokenizers[1]";
-  CHECK(error_after(split([](json&) {})) == "no error");
-  check_error(split([](json& steps) {
-                steps[0]["pattern"] = {{"Regex", "\\w+"}};
-              }),
-              first + ".pattern.Regex is \"\\w+\"",
-              "known patterns are GPT-2's, GPT-4's and Llama");
-  check_error(split([](json& steps) {
-                steps[0]["pattern"] = {{"String", " "}};
-              }),
-              first + ".pattern.Regex", "is missing");
-  check_error(split([](json& steps) { steps[0]["behavior"] = "Removed"; }), first + ".behavior",
-              "only \"Isolated\" is supported where invert is false");
-  check_error(split([](json& steps) { steps[0]["invert"] = true; }), first + ".behavior",
-              "only \"Removed\"");
-  check_error(split([](json& steps) { steps[1]["use_regex"] = true; }), second + ".use_regex",
-              "after a Split");
-  check_error(split([](json& steps) { steps[1]["add_prefix_space"] = true; }),
-              second + ".add_prefix_space", "after a Split");
-  check_error(split([](json& steps) { steps[1]["type"] = "Digits"; }), second + ".type",
-              "\"Digits\"; supported here: ByteLevel, or a Sequence of Split and ByteLevel");
-  check_error(split([](json& steps) { steps.erase(1); }), "pre_tokenizer.pretokenizers",
-              "holds no ByteLevel");
-}
-
-TEST_CASE("tokenizer.json: the error for a step that SentencePiece's BPE lacks names the field") {
-  auto const check = [](std::function<void(json&)> const& change, std::string const& field,
-                        std::string_view reason) {
-    auto file = sentencepiece_file();
-    change(file);
-    auto const message = error_of(file.dump());
-    CAPTURE(message);
-    CHECK(message.starts_with("FILE: " + field));
-    CHECK(contains(message, reason));
-  };
-  CHECK(error_of(sentencepiece_file().dump()) == "no error");
-  json const metaspace = {{"type", "Metaspace"}, {"replacement", "\u2581"}};
-  auto const with_metaspace = [&](char const* field, json const& value) {
-    return [metaspace, field, value](json& f) {
-      f["pre_tokenizer"] = metaspace;
-      f["pre_tokenizer"][field] = value;
-    };
-  };
-  check(with_metaspace("replacement", "_"), "pre_tokenizer.replacement is \"_\"", "\u2581");
-  check(with_metaspace("prepend_scheme", "last"), "pre_tokenizer.prepend_scheme is \"last\"",
-        "\"first\", \"always\" and \"never\"");
-  check(
-      [&](json& f) {
-        with_metaspace("prepend_scheme", "first")(f);
-        f["pre_tokenizer"]["add_prefix_space"] = false;
-      },
-      "pre_tokenizer.prepend_scheme", "but add_prefix_space is false");
-  check(
-      [](json& f) {
-        f["pre_tokenizer"] = {{"type", "Whitespace"}};
-      },
-      "pre_tokenizer.type", "none or one Metaspace");
-  check([](json& f) { f["normalizer"]["normalizers"][0]["prepend"] = "_"; },
-        "normalizer.normalizers[0].prepend", "is \"_\"");
-  check(
-      [](json& f) {
-        f["normalizer"]["normalizers"][1]["pattern"] = {{"String", "\t"}};
-      },
-      "normalizer.normalizers[1].pattern.String", "only \" \"");
-  check(
-      [](json& f) {
-        f["normalizer"] = {{"type", "Precompiled"}};
-      },
-      "normalizer.type", "\"Precompiled\"");
-  check([](json& f) { f["decoder"]["decoders"].erase(2); }, "decoder.decoders[2].type is \"Strip\"",
-        "in this order");
-  check([](json& f) { f["decoder"]["decoders"][3]["stop"] = 1; }, "decoder.decoders[3].stop",
-        "from 0 to 0");
-  check([](json& f) { f["decoder"]["decoders"] = 5; }, "decoder.decoders", "must be an array");
-  check([](json& f) { f["model"]["unk_token"] = "<none>"; }, "model.unk_token",
-        "\"<none>\" is not in model.vocab");
-  check(
-      [](json& f) {
-        f["model"]["byte_fallback"] = false;
-        f["model"]["unk_token"] = nullptr;
-      },
-      "model.vocab", "neither an unk_token nor");
-}
-
-TEST_CASE("tokenizer.json: missing fields and wrong types are named") {
-  check_error([](json& f) { f = json::array(); }, "the file", "must be an object, not array");
-  check_error([](json& f) { f.erase("model"); }, "model", "is missing");
-  check_error([](json& f) { f["pre_tokenizer"] = nullptr; }, "pre_tokenizer", "is missing");
-  check_error([](json& f) { f["pre_tokenizer"].erase("add_prefix_space"); },
-              "pre_tokenizer.add_prefix_space", "is missing");
-  check_error([](json& f) { f["pre_tokenizer"]["use_regex"] = 1; }, "pre_tokenizer.use_regex",
-              "true or false");
-  check_error([](json& f) { f["model"]["vocab"] = json::array(); }, "model.vocab", "not array");
-  check_error([](json& f) { f["model"]["merges"] = json::object(); }, "model.merges", "not object");
-  check_error([](json& f) { f["added_tokens"] = "x"; }, "added_tokens", "not string");
-  check_error([](json& f) { f["added_tokens"][0] = 3; }, "added_tokens[0]", "not number");
-}
-
-TEST_CASE("tokenizer.json: wrong ids and tokens of the vocabulary are named") {
-  auto const vocab = [](auto const& change) {
-    return [change](json& f) { change(f["model"]["vocab"]); };
-  };
-  check_error(vocab([](json& v) { v["he"] = -1; }), "model.vocab", "\"he\" must be a whole number");
-  check_error(vocab([](json& v) { v["he"] = 1.5; }), "model.vocab", "\"he\" must be");
-  check_error(vocab([](json& v) { v["he"] = "7"; }), "model.vocab", "\"he\" must be");
-  check_error(vocab([](json& v) { v["he"] = 1 << 21; }), "model.vocab", "from 0 to 2097151");
-  check_error(vocab([](json& v) { v["he"] = 18446744073709551615U; }), "model.vocab", "must be");
-  check_error(vocab([](json& v) { v["he"] = 5; }), "model.vocab", "the id 5 belongs to two tokens");
-  check_error(vocab([](json& v) { v[""] = 300; }), "model.vocab", "an empty token");
-  check_error(vocab([](json& v) { v.erase("\u0120"); }), "model.vocab", "no token for byte 32");
+  check("the small tokenizer", small_file());
+  auto with_split = small_file();
+  with_split["pre_tokenizer"] =
+      split_by({{"Regex", mpt::regular_expression_of(mpt::word_pattern::qwen2)}});
+  check("the small tokenizer with a Split", with_split);
+  check("SentencePiece's BPE", sentencepiece_file());
+  auto const long_token = added(290, std::string(1025, 'x'), false);
+  CHECK(error_after([&](json& file) { file["added_tokens"].push_back(long_token); }) ==
+        "FILE: added_tokens[1].content must have 1 to 1024 bytes, not 1025");
+  CHECK(error_after([](json& file) { file["added_tokens"].push_back(added(257, "he", false)); }) ==
+        "no error");
 }
 
 TEST_CASE("tokenizer.json: bytes that never occur in UTF-8 may be missing") {
@@ -226,42 +106,6 @@ TEST_CASE("tokenizer.json: bytes that never occur in UTF-8 may be missing") {
           for (char const* byte : {"\u00C0", "\u00C1", "\u00F5", "\u00FF"})
             f["model"]["vocab"].erase(byte);
         }) == "no error");
-}
-
-TEST_CASE("tokenizer.json: the error for a wrong merge gives its index") {
-  auto const merges = [](json const& merge) {
-    return [merge](json& f) { f["model"]["merges"][3] = merge; };
-  };
-  check_error(merges("ab"), "model.merges[3]", "must be two tokens");
-  check_error(merges("a b c"), "model.merges[3]", "must be two tokens");
-  check_error(merges(7), "model.merges[3]", "must be two tokens");
-  check_error(merges(json::array({"a", 1})), "model.merges[3]", "must be two tokens");
-  check_error(merges("zzz b"), "model.merges[3]", "left token \"zzz\" is not in model.vocab");
-  check_error(merges("b zzz"), "model.merges[3]", "right token \"zzz\" is not in model.vocab");
-  check_error(merges("z b"), "model.merges[3]", "merged token \"zb\" is not in model.vocab");
-  check_error(merges(" b"), "model.merges[3]", "left token \"\"");
-  check_error(merges("h e"), "model.merges[3]", "has been merged before");
-}
-
-TEST_CASE("tokenizer.json: the error for a wrong added token gives its index") {
-  auto const with_added_token = [](json const& token) {
-    return [token](json& f) { f["added_tokens"].push_back(token); };
-  };
-  check_error(with_added_token(added(290, "", false)), "added_tokens[1].content",
-              "1 to 1024 bytes");
-  check_error(with_added_token(added(290, std::string(1025, 'x'), false)),
-              "added_tokens[1].content", "1025");
-  check_error(with_added_token(added(290, "<|endoftext|>", false)), "added_tokens[1].content",
-              "listed twice");
-  check_error(with_added_token(added(9, "<new>", false)), "added_tokens[1].id",
-              "would make it 290");
-  check_error(with_added_token(added(291, "<new>", false)), "added_tokens[1].id",
-              "would make it 290");
-  check_error(with_added_token(added(-3, "<new>", false)), "added_tokens[1].id",
-              "must be a whole number");
-  check_error(with_added_token(added(5, "he", false)), "added_tokens[1].id",
-              "has id 257 in model.vocab");
-  CHECK(error_after(with_added_token(added(257, "he", false))) == "no error");
 }
 
 TEST_CASE("tokenizer.json: repeated keys and deep nesting are refused") {

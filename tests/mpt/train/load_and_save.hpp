@@ -1,7 +1,6 @@
 // Loads a run's starting checkpoint in any layout, and saves what the ranks then hold.
 #pragma once
 
-#include <filesystem>
 #include <utility>
 
 #include <mpt/train/checkpoint/open_pretrained.hpp>

@@ -1,7 +1,6 @@
 // Runs with one batch whose loss is a spike among equal batches: the spike updates nothing in any
 // layout, and a run that is resumed at any batch handles the spike in the same way.
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 

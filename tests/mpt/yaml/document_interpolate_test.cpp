@@ -1,13 +1,12 @@
 // Tests of ${...}: the resulting value and its type, and the errors.
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <mpt/yaml/document.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/support/files.hpp>
+#include <support/text_cases.hpp>
 
 namespace interpolate_test {
 
@@ -47,20 +46,9 @@ TEST_CASE("interpolation: an escaped reference and {run_name} are unchanged") {
 }
 
 TEST_CASE("interpolation: an unresolvable reference is an error with its location") {
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"variables: {max_seq_len: 1}\na: ${variables.max_seq_le}\n",
-       "f.yaml:2:4: ${variables.max_seq_le} names nothing; the nearest is variables.max_seq_len"},
-      {"a: ${zzz}\n", "f.yaml:1:4: ${zzz} names nothing"},
-      {"a: [1]\nb: ${a.1}\n", "f.yaml:2:4: ${a.1} names nothing"},
-      {"a: {x: '${a}'}\n", "f.yaml:1:8: ${a} refers to itself: a -> a"},
-      {"a: ${a}\n", "f.yaml:1:4: ${a} refers to itself: a -> a"},
-      {"v:\na: ./${v}/c\n",
-       "f.yaml:2:4: './${v}/c': ${v} is nothing (f.yaml:2:1); only a scalar can be inside text"},
-      {"a: x${b\n", "f.yaml:1:4: 'x${b': '${' without '}'"},
-      {"a: ${.b}\nb: 1\n",
-       "f.yaml:1:4: '${.b}' is not supported; write the absolute name of a key, as "
-       "${variables.x}"}};
-  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+  for (auto const& [text, message] :
+       test::text_cases("mpt/yaml/texts.txt", "unresolvable references"))
+    CHECK(problem(text) == message);
 }
 
 TEST_CASE("interpolation: references that multiply the text reach a limit") {

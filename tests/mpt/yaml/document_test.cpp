@@ -5,7 +5,6 @@
 #include <fstream>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -13,6 +12,7 @@
 #include <mpt/yaml/document.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/support/files.hpp>
+#include <support/text_cases.hpp>
 
 namespace document_test {
 
@@ -52,16 +52,8 @@ TEST_CASE("command-line override: list items are named by number") {
 }
 
 TEST_CASE("command-line override: each invalid one is an error") {
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"nothing", "command line: 'nothing' is not key=value"},
-      {"=1", "command line: '=1' is not key=value"},
-      {"a..b=1", "command line: 'a..b=1': a part of the key is empty"},
-      {"s.x=1", "command line: 's.x=1': 'x' cannot be set inside 'text' (f.yaml:1:4)"},
-      {"l.7=1", "command line: 'l.7=1': '7' is no item of the list at f.yaml:2:4, which has 1"},
-      {"a=[1",
-       "command line: not YAML: end of sequence flow not found; look at "
-       "indentation, brackets and quotes there"}};
-  for (auto const& [text, message] : cases) CHECK(problem("s: text\nl: [1]\n", {text}) == message);
+  for (auto const& [text, message] : test::text_cases("mpt/yaml/texts.txt", "invalid overrides"))
+    CHECK(problem("s: text\nl: [1]\n", {text}) == message);
   CHECK(problem("[1, 2]", {}) == "f.yaml:1:1: expected `key: value` lines, found a list of 2");
 }
 
@@ -97,37 +89,25 @@ TEST_CASE("load_document: reads a whole file and names a missing one") {
 }
 
 TEST_CASE("command-line override: an unused variable is refused and the nearest name offered") {
-  constexpr char const* text =
+  constexpr char const* document =
       "variables: {data_local: d, deep: {a: 1, b: 2}, list: [1, 2], unread: 3, anchored: &n 4}\n"
       "x: ${variables.data_local}\ny: ${variables.deep.a}\nz: ${variables.list.0}\nw: *n\n";
   auto const problem_of = [&](std::string const& setting) {
     try {
-      static_cast<void>(mpt::make_document(text, "f.yaml", std::vector<std::string>{setting}));
+      static_cast<void>(mpt::make_document(document, "f.yaml", std::vector<std::string>{setting}));
     } catch (parallel::error const& error) {
       return std::string(error.what());
     }
     return std::string();
   };
-  CHECK(problem_of("variables.data_locl=e") ==
-        "command line: variables.data_locl: nothing refers to it, so it would change nothing; did "
-        "you mean 'variables.data_local'?");
-  CHECK(
-      problem_of("variables.unread=5") ==
-      "command line: variables.unread: nothing refers to it, so it would change nothing; leave it "
-      "out");
-  CHECK(problem_of("variables.deep.b=5") ==
-        "command line: variables.deep.b: nothing refers to it, so it would change nothing; did you "
-        "mean 'variables.deep.a'?");
-  CHECK(problem_of("variables={other: {q: 5}}").starts_with("command line: variables.other.q: "));
-  CHECK(problem_of("variables.zzzzzz=").starts_with("command line: variables.zzzzzz: "));
-  CHECK(problem_of("variables.unread=${variables.data_local}")
-            .starts_with("command line: variables.unread: "));
-  CHECK(problem_of("variables.anchored=5").starts_with("command line: variables.anchored: "));
+  for (auto const& [text, message] :
+       test::text_cases("mpt/yaml/texts.txt", "overrides of variables"))
+    CHECK(problem_of(text) == message);
   for (std::string const used :
        {"variables.data_local=e", "variables.deep.a=5", "variables.deep={a: 7}",
         "variables.list=[3, 4]", "variables.list.1=5", "x=${variables.unread}"})
     CHECK_MESSAGE(problem_of(used).empty(), used);
-  auto const root = mpt::make_document(text, "f.yaml");
+  auto const root = mpt::make_document(document, "f.yaml");
   std::string unused;
   mpt::for_each_leaf(*root.find("variables"), "variables",
                      [&](std::string const& name, mpt::config_key const& key, auto const&) {

@@ -1,13 +1,12 @@
 // Tests of the YAML parser: locations, aliases, limits, and the messages for refused text.
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <mpt/yaml/document.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/support/files.hpp>
+#include <support/text_cases.hpp>
 
 namespace yaml_test {
 
@@ -47,16 +46,9 @@ TEST_CASE("YAML: aliases are copies, and merge keys add missing members") {
 }
 
 TEST_CASE("YAML: refused text is reported with its location") {
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"a: 1\nb: 2\na: 3\n",
-       "f.yaml:3:1: the key 'a' is written twice; the first is at f.yaml:1:1"},
-      {"a: *nowhere",
-       "f.yaml:1:4: not YAML: the referenced anchor is not defined; look at "
-       "indentation, brackets and quotes there"},
-      {"a: &x [1, *x]", "f.yaml:1:11: an alias refers to the value that contains it"},
-      {"a:\n  <<: 1\n", "f.yaml:2:7: '<<' takes a mapping, found '1'"},
-      {"a: \xff", "f.yaml: byte 3 is not UTF-8 text; save the file as UTF-8"}};
-  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+  for (auto const& [text, message] : test::text_cases("mpt/yaml/texts.txt", "refused YAML"))
+    CHECK(problem(text) == message);
+  CHECK(problem("a: \xff") == "f.yaml: byte 3 is not UTF-8 text; save the file as UTF-8");
 }
 
 TEST_CASE("YAML: aliases count as their copies against the limit") {

@@ -2,13 +2,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <mpt/yaml/time.hpp>
 #include <parallel/support/files.hpp>
+#include <support/text_cases.hpp>
 
 namespace time_test {
 
@@ -31,20 +31,9 @@ TEST_CASE("time: a string is read and written back") {
 }
 
 TEST_CASE("time: each invalid string gives one message") {
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"100b", "'100b' is not a time: expected a number and one of ep, ba, sp, tok, dur"},
-      {"", "'' is not a time: expected a number and one of ep, ba, sp, tok, dur"},
-      {"ba", "'ba' is not a time: expected a number and one of ep, ba, sp, tok, dur"},
-      {"1.5ba", "'1.5ba' is not a whole number of ba"},
-      {"1e300tok", "'1e300tok' is 2^53 tok or more; give a time that a run can reach"},
-      {"9223372036854775807ba",
-       "'9223372036854775807ba' is 2^53 ba or more; give a time that a run can reach"},
-      {"-1ba", "'-1ba' is a negative time"},
-      {"-2", "'-2' is a negative time"},
-      {"9007199254740992", "'9007199254740992' is 2^53 epochs or more"},
-      {"1.5dur", "'1.5dur' is longer than the training: dur is a fraction from 0 to 1"},
-      {"30sec", "'30sec': sec is not yet supported; use ep, ba, sp, tok or dur"}};
-  for (auto const& [text, message] : cases) CHECK(problem(text) == message);
+  for (auto const& [text, message] : test::text_cases("mpt/yaml/texts.txt", "invalid times"))
+    CHECK(problem(text) == message);
+  CHECK(problem("") == "'' is not a time: expected a number and one of ep, ba, sp, tok, dur");
 }
 
 TEST_CASE("time: in batches it is fractional and is reached at the end of its batch") {

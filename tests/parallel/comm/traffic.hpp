@@ -2,7 +2,6 @@
 // volume of ring algorithms over n ranks (parallelism.md of the references, 3.3 and 3.4).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <parallel/core/error.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/ops/attention.hpp>
 
@@ -39,7 +41,7 @@ template <class T>
 struct problem {
   using A = accumulate_t<T>;
 
-  problem(sizes size, variant variation) : n(size) {
+  problem(sizes size, variant variation) : n(size), form(variation) {
     scale = 1.0F / std::sqrt(static_cast<float>(n.width));
     if (variation.alibi)
       for (index h = 0; h < n.heads; ++h)
@@ -55,6 +57,15 @@ struct problem {
     dout = random(n.batch * n.queries * n.heads * n.width, 2);
     out.assign(dout.size(), T(99.0F));
     log_sums.assign(static_cast<std::size_t>(n.batch * n.heads * n.queries), A(99));
+  }
+
+  /// The same problem with other elements.
+  template <class U>
+  explicit problem(problem<U> const& other) : problem(other.n, other.form) {
+    auto const convert = [](U x) { return static_cast<T>(x); };
+    std::ranges::transform(other.inputs, inputs.begin(), convert);
+    std::ranges::transform(other.dout, dout.begin(), convert);
+    dropout = other.dropout;
   }
 
   /// Documents of 1 to `greatest` tokens, different in each sequence.
@@ -140,7 +151,16 @@ struct problem {
     s.synchronize();
   }
 
+  /// Sizes and options, for the message of a check that fails.
+  [[nodiscard]] std::string text() const {
+    return parallel::concat(n.batch, " sequences, ", n.queries, " queries, ", n.keys, " keys, ",
+                            n.heads, " heads, ", n.key_heads, " key heads of ", n.width, ", ALiBi ",
+                            form.alibi, ", dropout ", form.dropout, ", window ", form.window,
+                            ", softcap ", form.softcap, ", documents to ", form.document);
+  }
+
   sizes n;
+  variant form;
   float scale;
   index window;
   double softcap;

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include <parallel/core/philox.hpp>
@@ -122,22 +121,9 @@ TEST_CASE("attention: the reference's gradients are the numeric derivatives of i
 /// bounds are relative to the greatest number.
 template <class T>
 void compare(sizes size, variant variation, double result_bound, double gradient_bound) {
-  CAPTURE(size.queries);
-  CAPTURE(size.keys);
-  CAPTURE(size.heads);
-  CAPTURE(size.key_heads);
-  CAPTURE(size.width);
-  CAPTURE(variation.alibi);
-  CAPTURE(variation.dropout);
-  CAPTURE(variation.window);
-  CAPTURE(variation.softcap);
-  CAPTURE(variation.document);
-  problem<double> truth(size, variation);
   problem<T> one(size, variation);
-  for (std::size_t i = 0; i < one.inputs.size(); ++i)
-    truth.inputs[i] = static_cast<double>(one.inputs[i]);
-  for (std::size_t i = 0; i < one.dout.size(); ++i)
-    truth.dout[i] = static_cast<double>(one.dout[i]);
+  CAPTURE(one.text());
+  problem<double> truth(one);
   auto two = one;
   parallel::reference::stream r;
   truth.forward(r);
@@ -258,14 +244,9 @@ TEST_CASE("attention: bf16 pairs give the same results by SIMD registers as by t
   if (!detail::multiplies_pairs()) return;
   for (auto const& size : host_sizes())
     for (auto const& variation : small_variants()) {
-      CAPTURE(size.keys);
-      CAPTURE(size.width);
       problem<bf16> p(size, variation);
-      problem<double> truth(size, variation);
-      for (std::size_t i = 0; i < p.inputs.size(); ++i)
-        truth.inputs[i] = static_cast<double>(p.inputs[i]);
-      for (std::size_t i = 0; i < p.dout.size(); ++i)
-        truth.dout[i] = static_cast<double>(p.dout[i]);
+      CAPTURE(p.text());
+      problem<double> truth(p);
       parallel::reference::stream r;
       truth.forward(r);
       truth.backward(r);
@@ -301,9 +282,7 @@ TEST_CASE("attention: the host in double equals the reference") {
 TEST_CASE("attention: scores far from zero neither overflow nor vanish") {
   problem<float> p({1, 70, 70, 1, 1, 16}, {});
   for (auto& x : p.inputs) x *= 30.0F;
-  problem<double> truth({1, 70, 70, 1, 1, 16}, {});
-  for (std::size_t i = 0; i < p.inputs.size(); ++i)
-    truth.inputs[i] = static_cast<double>(p.inputs[i]);
+  problem<double> truth(p);
   parallel::reference::stream r;
   parallel::host::stream s;
   truth.forward(r);

@@ -1,7 +1,5 @@
 // The optimizers as values over flat ranges: each performs its operation, also as a run-time
 // choice.
-#include <array>
-#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>

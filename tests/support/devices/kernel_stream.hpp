@@ -3,7 +3,6 @@
 #pragma once
 
 #include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 

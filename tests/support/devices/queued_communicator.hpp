@@ -5,7 +5,6 @@
 // nor one of the device. (Only `split` waits on the calling thread; it is called at the start.)
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstring>
@@ -14,7 +13,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <thread>

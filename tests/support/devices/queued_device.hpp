@@ -2,10 +2,8 @@
 // are those of the host, so that results have the host's bits.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>

@@ -7,10 +7,7 @@
 // the host threads that wait for it.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>

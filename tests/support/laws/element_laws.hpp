@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include <parallel/core/exact_sum.hpp>
 #include <parallel/ops/pointwise/activation.hpp>

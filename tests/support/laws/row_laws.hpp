@@ -2,7 +2,6 @@
 // reference. They run with guarded memory on any machine, and with a GPU's memory.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>

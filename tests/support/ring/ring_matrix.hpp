@@ -6,7 +6,6 @@
 #include <map>
 #include <numeric>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <parallel/core/error.hpp>

@@ -73,7 +73,7 @@ TEST_CASE("finetuning data: files, columns, targets and packing are read") {
 
 TEST_CASE("finetuning data: each invalid setting gives one message") {
   for (auto const& example : test::refused_settings("train_loader.dataset of finetuning"))
-    CHECK(test::message_of([&] { static_cast<void>(read(example.text)); }) == example.message);
+    CHECK(test::message_of([&] { static_cast<void>(read(example.text)); }) == example.expected);
 }
 
 }  // namespace finetuning_test

@@ -2,6 +2,7 @@
 
 #include <mpt/config/data/read_icl_tasks.hpp>
 #include <mpt/yaml/document.hpp>
+#include <support/text_cases.hpp>
 
 #include "mpt/data/scratch.hpp"
 
@@ -81,21 +82,11 @@ TEST_CASE("task lists: keys without effect on a kind of task are listed") {
 TEST_CASE("task lists: an error is one sentence with its location") {
   CHECK(error("icl_tasks: {}\n") ==
         "tasks.yaml:1:12: icl_tasks: expected a list of tasks, found a mapping");
-  CHECK(error(task("  icl_task_type: schema\n")) ==
-        "tasks.yaml:2:3: icl_tasks.0.num_fewshot: missing; it is required, a list such as [0, 3]");
-  CHECK(error(task("  num_fewshot: [-1]\n  icl_task_type: schema\n")) ==
-        "tasks.yaml:4:16: icl_tasks.0.num_fewshot: expected numbers from 0 to 10000, found '-1'");
-  CHECK(error(task("  num_fewshot: [0]\n")) ==
-        "tasks.yaml:2:3: icl_tasks.0.icl_task_type: missing; it is required");
-  CHECK(error(task("  num_fewshot: [0]\n  icl_task_type: code_evaluation\n")) ==
-        "tasks.yaml:5:18: icl_tasks.0.icl_task_type: expected 'language_modeling', "
-        "'multiple_choice', 'schema' or 'generation_task_with_answers', found 'code_evaluation'");
-  CHECK(error(task("  num_fewshot: [0]\n  icl_task_type: schema\n  metric_names: [Other]\n")) ==
-        "tasks.yaml:6:17: icl_tasks.0.metric_names: expected "
-        "[InContextLearningMultipleChoiceAccuracy], the only score of schema here, found 'Other'");
-  CHECK(error(task("  num_fewshot: [0]\n  icl_task_type: schema\n  prelimeter: x\n")) ==
-        "tasks.yaml:6:3: icl_tasks.0.prelimeter: unknown key; did you mean "
-        "'icl_tasks.0.prelimiter'?");
+  for (auto const& example : test::text_cases("mpt/eval/refused.txt", "settings of a task")) {
+    std::string settings;
+    for (auto const& line : example.lines()) settings += "  " + line + "\n";
+    CHECK(error(task(settings)) == example.expected);
+  }
   CHECK(error("icl_tasks:\n- label: one\n  dataset_uri: hf://some/where\n") ==
         "tasks.yaml:3:16: icl_tasks.0.dataset_uri: 'hf://some/where' is not on this machine; "
         "download it and give its path");

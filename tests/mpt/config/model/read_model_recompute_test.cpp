@@ -8,6 +8,7 @@
 #include <mpt/config/read_train.hpp>
 #include <mpt/yaml/document.hpp>
 #include <parallel/support/files.hpp>
+#include <support/text_cases.hpp>
 
 namespace read_recompute_test {
 
@@ -82,28 +83,13 @@ TEST_CASE("recomputation target: different blocks may have different modules") {
 }
 
 TEST_CASE("recomputation target: an invalid one is refused with the valid forms") {
-  CHECK(problem("mptblok") ==
-        "f.yaml:1:34: model.activation_checkpointing_target: 'mptblok' is not a module whose "
-        "activations can be made again; there are mptblock, MPTBlock, norm_attn_norm, "
-        "grouped_query_attention, multihead_attention, multiquery_attention, norm_ffn, mptmlp, "
-        "mptglu, norms_and_activation");
-  CHECK(problem("[mptmlp, [a]]") ==
-        "f.yaml:1:43: model.activation_checkpointing_target: expected the name of a module, found "
-        "a list of 1");
-  CHECK(problem("{mptblock: all}") ==
-        "f.yaml:1:45: model.activation_checkpointing_target.mptblock: expected a count of first "
-        "blocks, 'first-n', 'middle-n', 'last-n' or 'range-i-j', or a list of those and of block "
-        "numbers, found 'all'");
+  for (auto const& [text, message] :
+       test::text_cases("mpt/config/refused.txt", "activation_checkpointing_target"))
+    CHECK(problem(text) == message);
   for (auto const* const bad : {"first", "first-", "first--1", "first-1-2", "range-1", "range-1-",
                                 "range-1-2-3", "-1", "1.5", "last-x", "'3'", "[first-2, {}]", "{}",
                                 "''", "'first-1,'", "next-1", "first-99999999999999999999"})
     CHECK_MESSAGE(!problem(std::string("{mptmlp: ") + bad + "}").empty(), bad);
-  CHECK(problem("{mptmlp: [8]}") ==
-        "f.yaml:1:44: model.activation_checkpointing_target.mptmlp: there is no block 8; the model "
-        "has 8, counted from 0");
-  CHECK(problem("{mptblock: first-2, mptmlp: range-1-3}") ==
-        "f.yaml:1:34: model.activation_checkpointing_target: block 1 is given twice: one of its "
-        "modules contains the other; name each block under one of them");
   CHECK(problem("{norm_attn_norm: 1, grouped_query_attention: 1}").find("block 0 is given twice") !=
         std::string::npos);
 }

@@ -7,6 +7,7 @@
 #include <mpt/yaml/document.hpp>
 #include <parallel/support/files.hpp>
 #include <support/checkout.hpp>
+#include <support/text_cases.hpp>
 
 namespace loggers_test {
 
@@ -51,8 +52,8 @@ TEST_CASE("loggers: trackio has the keys of W&B that it knows") {
   REQUIRE(trackers.size() == 2);
   CHECK(trackers[1].module == "trackio");
   CHECK(trackers[1].project == "p");
-  CHECK(test::contains(problem_of("loggers: {trackio: {entity: e}}"),
-                       "loggers.trackio.entity: unknown key"));
+  for (auto const& [text, message] : test::text_cases("mpt/config/refused.txt", "loggers"))
+    CHECK(problem_of(text) == message);
 }
 
 TEST_CASE("loggers: MLflow's settings have Composer's names") {
@@ -93,12 +94,6 @@ TEST_CASE("loggers: secrets and unusable addresses are refused, and secrets are 
   for (std::string const uri : {"sqlite:///m.db", "databricks", "./mlruns"})
     CHECK(test::contains(problem_of("loggers: {mlflow: {tracking_uri: '" + uri + "'}}"),
                          "mlflow server --backend-store-uri"));
-  CHECK(test::contains(problem_of("loggers: {wandb: {init_kwargs: {project: p}}}"),
-                       "give it next to init_kwargs, as loggers.wandb.project"));
-  CHECK(test::contains(problem_of("loggers: {wandb: {init_kwargs: {mode: of}}}"), "expected"));
-  CHECK(test::contains(problem_of("loggers: {wandb: {log_artifacts: true}}"), "log_artifacts"));
-  CHECK(test::contains(problem_of("loggers: {mlflow: {flush_interval: -1}}"), "from 0 to 3600"));
-  CHECK(test::contains(problem_of("loggers: {comet_ml: {}}"), "metrics go to the console"));
 }
 
 TEST_CASE("docs/trackers.md: its example is valid") {

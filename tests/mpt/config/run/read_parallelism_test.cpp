@@ -5,6 +5,7 @@
 
 #include <mpt/config/run/read_parallelism.hpp>
 #include <mpt/yaml/document.hpp>
+#include <parallel/support/files.hpp>
 
 #include "mpt/config/refused_settings.hpp"
 
@@ -77,7 +78,7 @@ TEST_CASE("parallelism: tp_config sets the tensor degree unless parallelism.tens
 
 TEST_CASE("parallelism: each invalid setting gives one message") {
   for (auto const& example : test::refused_settings("parallelism"))
-    CHECK(test::message_of([&] { static_cast<void>(read(example.text)); }) == example.message);
+    CHECK(test::message_of([&] { static_cast<void>(read(example.text)); }) == example.expected);
 }
 
 }  // namespace read_parallelism_test

@@ -1,5 +1,4 @@
 // Runs that also save onto their nodes' local disks, and resume from these with the same bits.
-#include <filesystem>
 #include <string>
 #include <vector>
 

@@ -1,10 +1,14 @@
 // The layout of a run, and the layouts that are refused before anything starts.
+#include <functional>
+#include <map>
+#include <sstream>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include <mpt/train/setup/layout.hpp>
 #include <parallel/support/files.hpp>
+#include <support/text_cases.hpp>
 
 namespace layout_test {
 
@@ -49,107 +53,45 @@ TEST_CASE("layout: ranks outside the model's axes are data ranks, either replica
   CHECK(mpt::data_ranks(mpt::run_layout(config, 24)) == 3);
 }
 
-TEST_CASE("layout: each rule has one message with the axis, the rule and the nearest choice") {
+/// The refusal of a layout of which `settings` are such as "ranks=4 tensor=2"; "accepted" if there
+/// is none.
+std::string refusal_of(std::string const& settings) {
   auto config = configuration();
-  for (int const degree : {2, 3, 5, 8, 12}) {  // need not divide the extents
-    config.execution.parallelism.tensor = degree;
-    CHECK(refusal(config, degree).empty());
+  auto& axes = config.execution.parallelism;
+  int ranks = 0;
+  std::map<std::string, std::function<void(int)>> const setters = {
+      {"ranks", [&](int n) { ranks = n; }},
+      {"tensor", [&](int n) { axes.tensor = n; }},
+      {"context", [&](int n) { axes.context = n; }},
+      {"pipeline", [&](int n) { axes.pipeline = n; }},
+      {"replicate", [&](int n) { axes.replicate = n; }},
+      {"shard", [&](int n) { axes.shard = n; }},
+      {"zero_stage", [&](int n) { config.execution.zero_stage = n; }},
+      {"sequence_parallel", [&](int) { axes.sequence_parallel = true; }},
+      {"ulysses", [&](int) { axes.context_method = parallel::context_parallel::method::ulysses; }},
+      {"first_stage", [&](int n) { axes.blocks_by_stage = {n}; }},
+      {"second_stage", [&](int n) { axes.blocks_by_stage.push_back(n); }},
+      {"max_seq_len", [&](int n) { config.data.train_loader.max_seq_len = n; }},
+      {"eval_seq_len", [&](int n) { config.data.eval_loaders.emplace_back().max_seq_len = n; }},
+      {"ffn_hidden_size", [&](int n) { config.model.ffn_hidden_size = n; }},
+      {"vocab_size", [&](int n) { config.model.vocab_size = n; }},
+      {"kv_n_heads", [&](int n) { config.model.attn.kv_n_heads = n; }},
+      {"generated_texts", [&](int) { config.callbacks.generate.emplace(); }},
+      {"tasks", [&](int) { config.evaluation.icl.tasks.emplace_back(); }}};
+  std::istringstream words(settings);
+  for (std::string word; words >> word;) {
+    auto const equals = word.find('=');
+    setters.at(word.substr(0, equals))(std::stoi(word.substr(equals + 1)));
   }
-  config.model.ffn_hidden_size = config.model.vocab_size = 12;
-  config.execution.parallelism.tensor = 13;
-  CHECK(
-      refusal(config, 13) ==
-      "parallelism: tensor 13: n_heads 12 must be at least 13, kv_n_heads 12 must be at least 13, "
-      "or divide it, the hidden width of the feed-forward layer 12 must be at least 13 and "
-      "vocab_size 12 must be at least 13; set tensor to 12");
+  auto const message = refusal(config, ranks);
+  return message.empty() ? "accepted" : message;
+}
 
-  config = configuration();
-  config.execution.parallelism.tensor = 4;
-  config.execution.parallelism.sequence_parallel = true;
-  config.data.train_loader.max_seq_len = 30;
-  CHECK(refusal(config, 4) ==
-        "parallelism: tensor 4: with sequence_parallel, the sequence length 30 must be divisible "
-        "by 4; "
-        "set tensor to 3");
-  config.execution.parallelism.sequence_parallel = false;
-  CHECK(refusal(config, 4).empty());
-
-  config = configuration();
-  config.execution.parallelism.context = 3;
-  CHECK(refusal(config, 3) ==
-        "parallelism: context 3: sequences of 32 must divide into 2 x 3 chunks; set context to 2");
-  config.execution.parallelism.context = 8;
-  config.execution.parallelism.context_method = parallel::context_parallel::method::ulysses;
-  CHECK(refusal(config, 8) ==
-        "parallelism: context 8: with ulysses, n_heads 12 must be divisible by 8; set context to "
-        "4");
-  config.execution.parallelism.tensor = 5;
-  CHECK(refusal(config, 40) ==
-        "parallelism: context 8: with ulysses, each of 5 tensor ranks must have an equal number of "
-        "n_heads; set context to 1");
-  config.execution.parallelism.tensor = 3;
-  CHECK(refusal(config, 24) ==
-        "parallelism: context 8: with ulysses, n_heads 4 of a tensor rank must be divisible by 8; "
-        "set "
-        "context to 4");
-  config.data.eval_loaders.resize(1);
-  config.data.eval_loaders[0].max_seq_len = 36;
-  config.execution.parallelism = {.context = 4};
-  CHECK(refusal(config, 4) ==
-        "parallelism: context 4: sequences of 36 must divide into 2 x 4 chunks; set context to 2");
-
-  config = configuration();
-  config.execution.parallelism.pipeline = 6;
-  CHECK(refusal(config, 6) ==
-        "parallelism: pipeline 6: 1f1b has 6 stages, which need as many blocks, but n_layers is 4; "
-        "set pipeline to 4");
-  config.execution.parallelism.pipeline = 2;
-  config.execution.parallelism.blocks_by_stage = {1, 2};
-  CHECK(refusal(config, 2) ==
-        "parallelism: pipeline 2: blocks_by_stage: 1f1b: the list of blocks by stage sums to 3, "
-        "but the model has 4 blocks; leave it out to divide them evenly");
-
-  config = configuration();
-  config.execution.parallelism.tensor = config.execution.parallelism.pipeline = 2;
-  CHECK(refusal(config, 6) ==
-        "parallelism: ranks 6: pipeline 2 x tensor 2 needs a multiple of 4; start 4 or 8");
-  CHECK(refusal(config, 3) ==
-        "parallelism: ranks 3: pipeline 2 x tensor 2 needs a multiple of 4; start 4");
-  config.execution.parallelism.replicate = 3;
-  CHECK(refusal(config, 8) ==
-        "parallelism: shard 1 x replicate 3: must be the 2 of 8 ranks that pipeline 2 x tensor 2 "
-        "leaves; set replicate to 2, or leave it out");
-  config.execution.parallelism.replicate.reset();
-  config.execution.parallelism.shard = 2;
-  CHECK(refusal(config, 8) ==
-        "parallelism: shard 2: without ZeRO nothing is sharded; set zero_stage to 1, 2 or 3, or "
-        "use replicate");
-  config.execution.zero_stage = 3;
-  config.execution.parallelism.shard = 3;
-  CHECK(refusal(config, 16) ==
-        "parallelism: shard 3 x replicate 1: must be the 4 of 16 ranks that pipeline 2 x tensor 2 "
-        "leaves; set shard to 2, or leave it out");
-
-  config = configuration();
-  config.execution.parallelism.tensor = 2;
-  CHECK(refusal(config, 10).empty());  // 4 of the 5 data ranks have one more sequence
-  CHECK(refusal(config, 50) ==
-        "parallelism: global_train_batch_size 24 is less than a sequence for each of 25 ranks; use "
-        "25 or more, or at most 24 ranks that read data");
-  config.callbacks.generate.emplace();
-  config.execution.zero_stage = 3;
-  CHECK(refusal(config, 4).empty());
-  config.execution.parallelism.sequence_parallel = true;
-  CHECK(refusal(config, 4) ==
-        "parallelism: callbacks.generate_callback: a text is read token by token, which cannot be "
-        "divided; leave it out, or set context to 1 and sequence_parallel to false");
-  config.execution.parallelism.tensor = 1;
-  CHECK(refusal(config, 4).empty());
-  config.execution.parallelism.context = 2;
-  config.callbacks.generate.reset();
-  CHECK(refusal(config, 4).empty());
-  config.evaluation.icl.tasks.emplace_back();
-  CHECK(refusal(config, 4).starts_with("parallelism: icl_tasks: a text is read token by token"));
+TEST_CASE("layout: each rule has one message with the axis, the rule and the nearest choice") {
+  for (auto const& layout : test::text_cases("mpt/train/setup/layouts.txt", "layouts")) {
+    CAPTURE(layout.text);
+    CHECK(refusal_of(layout.text) == layout.expected);
+  }
 }
 
 TEST_CASE("layout: settings that the canonical order excludes are refused in one message") {
@@ -237,17 +179,6 @@ TEST_CASE("layout: degrees whose product overflows are refused") {
                     "replicate to 1, and the others lower");
   p = {.tensor = 0};
   CHECK(refusal(config, 8) == "layout: the degree of tensor is 0, but must be at least 1");
-}
-
-TEST_CASE("layout: fewer key heads than tensor ranks are shared where they divide the ranks") {
-  auto config = configuration();
-  config.model.attn.kv_n_heads = 3;
-  config.execution.parallelism.tensor = 4;
-  CHECK(refusal(config, 4) ==
-        "parallelism: tensor 4: kv_n_heads 3 must be at least 4, or divide it; set tensor to "
-        "3");
-  config.model.attn.kv_n_heads = 2;
-  CHECK(refusal(config, 4).empty());
 }
 
 TEST_CASE("layout: hybrid sharding without a degree shards over the data ranks of a machine") {

@@ -4,6 +4,7 @@
 
 #include <parallel/checkpoint/format/safetensors_header.hpp>
 #include <parallel/support/files.hpp>
+#include <support/text_cases.hpp>
 
 namespace safetensors_header_test {
 namespace pc = parallel::checkpoint;
@@ -35,43 +36,13 @@ TEST_CASE(
 }
 
 TEST_CASE("safetensors header: wrong headers are refused with the reason") {
-  struct {
-    char const* text;
-    std::uint64_t bytes;
-    char const* reason;
-  } const cases[] = {
-      {"", 0, "must begin with '{'"},
-      {" {}", 0, "must begin with '{'"},
-      {"{", 0, "not valid JSON"},
-      {R"({"a":1})", 0, "tensor \"a\": expected a JSON object"},
-      {R"({"a":{"shape":[],"data_offsets":[0,4]}})", 4, "lacks \"dtype\""},
-      {R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4, "lacks \"shape\""},
-      {R"({"a":{"dtype":"F32","shape":[]}})", 4, "lacks \"data_offsets\""},
-      {R"({"a":{"dtype":"F32","shape":[],"data_offsets":[0]}})", 4, "must be [begin, end]"},
-      {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4,
-       "\"shape\" must be a whole"},
-      {R"({"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}})", 4, "\"shape\" must be a"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4, "do not lie within the 4"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})", 4, "do not lie within the 4"},
-      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "[2] of F32 needs 8 bytes"},
-      {R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0,
-       "more elements than 64 bits"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8, "without holes"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8, "the file at 8"},
-      {R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
-       R"("b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
-       6, "tensor \"b\" begins at byte 2, the one before it ends at 4"},
-      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-       R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-       2, "key \"a\" appears twice"},
-      {R"({"__metadata__":[]})", 0, "\"__metadata__\" must be an object"},
-      {R"({"__metadata__":{"a":1}})", 0, "\"a\" must be a string"},
-  };
-  for (auto const& entry : cases) {
-    CAPTURE(entry.text);
-    auto const found = problem(entry.text, entry.bytes);
-    CHECK_MESSAGE(test::contains(found, entry.reason), found);
+  for (auto const& [text, message] :
+       test::text_cases("parallel/checkpoint/format/refused.txt",
+                        "safetensors headers, after the bytes of the data")) {
+    auto const space = text.find(' ');
+    CHECK(problem(text.substr(space + 1), std::stoull(text)) == message);
   }
+  CHECK(test::contains(problem("", 0), "must begin with '{'"));
 }
 
 TEST_CASE("safetensors header: is padded with spaces to 8 bytes, or to the reserved space") {

@@ -4,6 +4,7 @@
 
 #include <parallel/checkpoint/format/tiling.hpp>
 #include <parallel/support/files.hpp>
+#include <support/text_cases.hpp>
 
 namespace slice_test {
 namespace pc = parallel::checkpoint;
@@ -68,22 +69,9 @@ TEST_CASE(
     });
   };
   CHECK(test::contains(add(text), "file f is named twice"));
-  CHECK(test::contains(
-      add(R"({"files":[],"tensors":[{"name":"w","dtype":"BF16","shape":[2,5],"slices":[]}]})"),
-      "is BF16 [2, 5] in one place and F32 [2, 5] in another"));
-  CHECK(test::contains(
-      add(R"({"files":[],"tensors":[{"name":"w@0","dtype":"F32","shape":[],"slices":[]}]})"),
-      "not a name for a tensor"));
-  CHECK(test::contains(
-      add(R"({"files":[],"tensors":[{"name":"v","dtype":"F8","shape":[],"slices":[]}]})"),
-      "unknown element type F8"));
-  CHECK(test::contains(add(R"({"files":[{"name":"../f","bytes":1}],"tensors":[]})"),
-                       "not a plain file name"));
-  CHECK(
-      test::contains(add(R"({"files":[],"tensors":[{"name":"v","dtype":"F32","shape":[],"slices":)"
-                         R"([{"begin":0,"end":1,"file":"f","offset":0,"bytes":4,"xxh3":"1"}]}]})"),
-                     "16 hexadecimal digits"));
-  CHECK(test::contains(add("{}"), "lacks \"files\""));
+  for (auto const& [records, message] :
+       test::text_cases("parallel/checkpoint/format/refused.txt", "slices"))
+    CHECK(add(records) == message);
 }
 
 }  // namespace slice_test

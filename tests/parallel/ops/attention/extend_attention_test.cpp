@@ -3,7 +3,6 @@
 // sequence, with every option and shape; the host must agree with the reference.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -22,10 +21,10 @@ namespace extend_attention_test {
 TEST_CASE(
     "extend_attention: the reference by parts in any order equals the reference over all keys") {
   parallel::reference::stream s;
-  for (auto const& size : {sizes{2, 13, 4, 2, 5}, sizes{1, 12, 3, 1, 4}})
-    for (auto const& variation : variants())
+  for (auto const& size : {sizes{2, 13, 13, 4, 2, 5}, sizes{1, 12, 12, 3, 1, 4}})
+    for (auto const& variation : variants_by_parts())
       for (auto const& cuts : {std::vector<index>{}, {4}, {3, 6, 9}, {1, 2, 11}}) {
-        problem<double> p(size, variation);
+        auto p = problem_of_heads<double>(size, variation);
         auto const expected = attend_at_once(p, s);
         auto const got = attend_by_parts(p, s, cuts, 1 + cuts.size());
         CHECK(worst_relative_difference(got.out, expected.out) < 1e-14);
@@ -38,17 +37,10 @@ TEST_CASE(
 template <class T>
 void compare(sizes const& size, variant const& variation, std::vector<index> const& cuts,
              double out, double gradients) {
-  CAPTURE(size.length);
-  CAPTURE(variation.alibi);
-  CAPTURE(variation.dropout);
-  CAPTURE(variation.window);
-  CAPTURE(variation.document);
+  auto p = problem_of_heads<T>(size, variation);
+  problem<double> truth(p);
+  CAPTURE(p.text());
   CAPTURE(cuts.size());
-  problem<T> p(size, variation);
-  problem<double> truth(size, variation);
-  for (std::size_t i = 0; i < p.inputs.size(); ++i)
-    truth.inputs[i] = static_cast<double>(p.inputs[i]);
-  for (std::size_t i = 0; i < p.dout.size(); ++i) truth.dout[i] = static_cast<double>(p.dout[i]);
   parallel::reference::stream r;
   parallel::host::stream one({.threads = 1});
   parallel::host::stream two({.threads = 2});
@@ -63,26 +55,26 @@ void compare(sizes const& size, variant const& variation, std::vector<index> con
 }
 
 TEST_CASE("extend_attention: the host by parts agrees with the reference over all keys") {
-  for (auto const& variation : variants()) {
-    compare<float>({2, 44, 2, 1, 8}, variation, {11, 22, 33}, 5e-6, 5e-6);
+  for (auto const& variation : variants_by_parts()) {
+    compare<float>({2, 44, 44, 2, 1, 8}, variation, {11, 22, 33}, 5e-6, 5e-6);
     // products of bf16 pairs round the weights, as in attention at once
-    compare<bf16>({1, 200, 4, 2, 24}, variation, {64, 70}, 0x1p-7, 0x1p-7);
-    compare<float>({1, 260, 2, 2, 20}, variation, {65, 130, 195}, 5e-6, 5e-6);
+    compare<bf16>({1, 200, 200, 4, 2, 24}, variation, {64, 70}, 0x1p-7, 0x1p-7);
+    compare<float>({1, 260, 260, 2, 2, 20}, variation, {65, 130, 195}, 5e-6, 5e-6);
   }
 }
 
 TEST_CASE(
     "extend_attention: queries that see none of the keys keep their result, or have none yet") {
   parallel::host::stream s;
-  problem<float> p({1, 8, 1, 1, 4}, {.window = 1});
+  problem<float> p({1, 8, 8, 1, 1, 4}, {.window = 1});
   auto const in = [&](int operand, index begin) {
-    return constant(p.part(p.inputs, operand, begin, begin + 4));
+    return constant(p.part(p.inputs.data(), operand).slice(begin, begin + 4));
   };
   std::vector<float> out(16, 99.0F);
   float const none = -std::numeric_limits<float>::infinity();
   std::vector<float> sums(4, none);
   tensor_view<float, 3> const lse(sums.data(), {1, 1, 4});
-  auto options = p.options;
+  auto options = p.options();
   options.positions = {
       .sequence_length = 8, .first_query = 4, .first_key = 0};  // only position 4 sees a key: key 3
   ops::heads_view<float> const to{out.data(), 1, 4, 1, 4, 16, 4};

@@ -1,7 +1,6 @@
 // The tuning of products and of attention as one text.
 #include <doctest/doctest.h>
 
-#include <string>
 
 #include <parallel/ops/cuda/tuning.hpp>
 

@@ -1,7 +1,6 @@
 // norm_gradients against the separate operations for the gradients of a norm's input and weights.
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <vector>
 
 #include <parallel/ops/norm/norm_gradients.hpp>

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +28,7 @@
 #include <parallel/layer/activation.hpp>
 
 #include "parallel/support/files.hpp"
+#include "support/text_cases.hpp"
 
 namespace model_check_test {
 namespace {
@@ -259,7 +262,7 @@ struct run_options {
   int tensor = 1;
   bool sequence = false;  // rows between regions are divided over tensor ranks
   zero::level level = zero::level::none;
-  bool initialised = true;
+  bool uninitialised = false;
   bool seed_by_rank = false;
   double factor = 1.0;
   bool rate_by_rank = false;  // the learning rate differs by rank
@@ -269,9 +272,8 @@ struct run_options {
   std::size_t places = 1;        // number of positions given for one microbatch
   train::clipping clip = {train::clipping_kind::norm, 1e3};
   int stages_per_rank = 1;
-  bool trained = true;
+  bool frozen = false;
   bool two_steppers = false;  // two steppers use one model
-  bool no_data = false;       // the views of parameters are null
   bool small_arena = false;
   index sequence_length = 0;  // that the model declares; 0: all rows are one sequence
 };
@@ -299,12 +301,12 @@ std::string refusal(mistakes const& wrong, run_options const& options = {}) {
           net, device, groups,
           train::optimizer_groups<parallel::decoupled_adamw>(
               {rule},
-              [&](auto const&) { return parallel::segment_key{.trainable = options.trained}; }),
+              [&](auto const&) { return parallel::segment_key{.trainable = !options.frozen}; }),
           {.level = options.level,
            .bucket_bytes = 1,
            .clip = clip,
            .pipeline = {.stages_per_rank = options.stages_per_rank}});
-      if (options.initialised)
+      if (!options.uninitialised)
         step.initialise(options.seed_by_rank ? static_cast<std::uint64_t>(world.rank()) : 1);
       std::vector<std::int32_t> ids(rows), labels(rows);
       for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -313,9 +315,7 @@ std::string refusal(mistakes const& wrong, run_options const& options = {}) {
       }
       if (options.two_steppers)
         train::stepper(net, device, groups, rule, {.level = options.level}).initialise(1);
-      batch_view const batch = options.no_data
-                                   ? batch_view{{nullptr, {rows}}, {nullptr, {rows}}}
-                                   : batch_view{{ids.data(), {rows}}, {labels.data(), {rows}}};
+      batch_view const batch{{ids.data(), {rows}}, {labels.data(), {rows}}};
       std::vector<index> const first(options.places, options.data_by_rank ? world.rank() : 0);
       parallel::position const position{
           .seed = options.dropout_by_rank ? static_cast<std::uint64_t>(world.rank()) : 0};
@@ -331,160 +331,106 @@ std::string refusal(mistakes const& wrong, run_options const& options = {}) {
   });
 }
 
-std::vector<run_options> const layouts = {
-    {},
-    {.data = 2},
-    {.data = 2, .level = zero::level::parameters},
-    {.tensor = 2},
-    {.data = 2, .tensor = 2, .sequence = true, .level = zero::level::gradients}};
+/// A mistake of a model or an option of its run, as words of model_mistakes.txt name them.
+template <class Settings>
+using flags = std::map<std::string, bool Settings::*>;
 
-TEST_CASE("model check: a model without mistakes trains in every layout") {
-  for (auto const& options : layouts) {
-    CAPTURE(options.tensor);
-    CHECK(refusal({}, options).empty());
+flags<mistakes> const mistake_flags = {
+    {"unit_missing", &mistakes::unit_missing},
+    {"parameter_missing", &mistakes::parameter_missing},
+    {"slice_only", &mistakes::slice_only},
+    {"accumulates", &mistakes::accumulates},
+    {"too_many_parts", &mistakes::too_many_parts},
+    {"copies_forgotten", &mistakes::copies_forgotten},
+    {"partial_forgotten", &mistakes::partial_forgotten},
+    {"values_in_entry", &mistakes::values_in_entry},
+    {"whole_entry", &mistakes::whole_entry},
+    {"overwrites", &mistakes::overwrites},
+    {"gradient_forgotten", &mistakes::gradient_forgotten},
+    {"all_count", &mistakes::all_count},
+    {"has_parts_of_sequences", &mistakes::has_parts_of_sequences},
+    {"share_forgotten", &mistakes::share_forgotten},
+    {"no_count", &mistakes::no_count},
+    {"first_counts_alone", &mistakes::first_counts_alone},
+    {"each_counts_half", &mistakes::each_counts_half},
+    {"null_use", &mistakes::null_use},
+    {"no_dx", &mistakes::no_dx},
+    {"adds_to_dx", &mistakes::adds_to_dx}};
+
+flags<run_options> const option_flags = {{"evaluates", &run_options::evaluates},
+                                         {"sequence", &run_options::sequence},
+                                         {"uninitialised", &run_options::uninitialised},
+                                         {"seed_by_rank", &run_options::seed_by_rank},
+                                         {"rate_by_rank", &run_options::rate_by_rank},
+                                         {"clip_by_rank", &run_options::clip_by_rank},
+                                         {"dropout_by_rank", &run_options::dropout_by_rank},
+                                         {"data_by_rank", &run_options::data_by_rank},
+                                         {"frozen", &run_options::frozen},
+                                         {"two_steppers", &run_options::two_steppers},
+                                         {"small_arena", &run_options::small_arena}};
+
+/// The refusal of a model with mistakes that words such as "unit_missing data=2" name; "accepted"
+/// if there is none.
+std::string outcome_of(std::string const& words) {
+  mistakes wrong;
+  run_options options;
+  std::string block = "sliced";
+  std::istringstream stream(words);
+  for (std::string word; stream >> word;) {
+    auto const equals = word.find('=');
+    auto const name = word.substr(0, equals);
+    auto const value = equals == word.npos ? std::string() : word.substr(equals + 1);
+    if (auto const mistake = mistake_flags.find(name); mistake != mistake_flags.end())
+      wrong.*mistake->second = true;
+    else if (auto const option = option_flags.find(name); option != option_flags.end())
+      options.*option->second = true;
+    else if (name == "part_of_second")
+      wrong.part_of_second = std::stoi(value);
+    else if (name == "name_of_exit")
+      wrong.name_of_exit = value;
+    else if (name == "name_of_unit")
+      wrong.name_of_unit = value;
+    else if (name == "tied_name")
+      wrong.tied_name = value;
+    else if (name == "data")
+      options.data = std::stoi(value);
+    else if (name == "tensor")
+      options.tensor = std::stoi(value);
+    else if (name == "level")
+      options.level = value == "parameters" ? zero::level::parameters : zero::level::gradients;
+    else if (name == "sequence_length")
+      options.sequence_length = std::stoi(value);
+    else if (name == "stages_per_rank")
+      options.stages_per_rank = std::stoi(value);
+    else if (name == "places")
+      options.places = std::stoul(value);
+    else if (name == "factor")
+      options.factor = std::stod(value);
+    else if (name == "block")
+      block = value;
+    else
+      FAIL("no mistake or option: ", word);
   }
-  CHECK(refusal<whole_branch>({}, {.data = 2, .level = zero::level::parameters}).empty());
+  auto const message = block == "whole"     ? refusal<whole_branch>(wrong, options)
+                       : block == "reading" ? refusal<reading_branch>(wrong, options)
+                       : block == "sliced"  ? refusal<sliced_branch>(wrong, options)
+                                            : refusal<undeclared_branch>(wrong, options);
+  return message.empty() ? "accepted" : message;
 }
 
-TEST_CASE(
-    "model check: a unit or parameter that is not visited is named with the part that uses it") {
-  for (auto const& options : layouts) {
-    CHECK(test::contains(refusal({.unit_missing = true}, options),
-                         "block 1 (part 1) computes with a parameter of 8 elements that no unit "
-                         "holds; show it in its layer's visit_parameters and the layer in the "
-                         "model's visit_units, which show for this part nothing"));
-    CHECK(test::contains(refusal({.parameter_missing = true}, options),
-                         "the exit (part 2) computes with a parameter of 64 elements that no unit "
-                         "holds; show it in its layer's visit_parameters and the layer in the "
-                         "model's visit_units, which show for this part unit \"exit\": exit.bias"));
-    CHECK(test::contains(refusal({.slice_only = true}, options),
-                         "the exit (part 2) computes with a parameter of 16 elements that no unit "
-                         "holds"));
+TEST_CASE("model check: mistakes are refused by name, and models without mistakes train") {
+  for (auto const& example :
+       test::text_cases("parallel/train/checks/model_mistakes.txt", "mistakes")) {
+    auto const outcome = outcome_of(example.text);
+    bool const is_expected = example.expected == "accepted"
+                                 ? outcome == "accepted"
+                                 : test::contains(outcome, example.expected);
+    CHECK_MESSAGE(is_expected, example.text, ": ", outcome);
   }
+  CHECK(outcome_of("whole_entry tensor=2 sequence").starts_with("the entry (part -1) gives "));
 }
 
-TEST_CASE("model check: an evaluation before the first step is checked too") {
-  for (auto options : layouts) {
-    options.evaluates = true;
-    CHECK(refusal({}, options).empty());
-    CHECK(test::contains(refusal({.parameter_missing = true}, options),
-                         "the exit (part 2) computes with a parameter of 64 elements that no unit "
-                         "holds"));
-    options.initialised = false;
-    CHECK(test::contains(refusal({}, options), "the model's parameters have no values yet"));
-  }
-}
-
-TEST_CASE("model check: a unit that names a part other than the one that uses it is refused") {
-  for (auto const& options : layouts) {
-    CHECK(test::contains(refusal({.part_of_second = 0}, options),
-                         "unit \"block.1\": parameter \"block.1.norm\" is used by block 1 (part "
-                         "1), but visit_units says by block 0 (part 0); give the unit the part "
-                         "that computes with it"));
-    CHECK(test::contains(refusal({.part_of_second = 2}, options),
-                         "is used by block 1 (part 1), but visit_units says by the exit (part 2)"));
-  }
-  CHECK(test::contains(refusal({.part_of_second = 3}),
-                       "unit \"block.1\": visit_units names part 3, the model has -1 (entry) to 2 "
-                       "(exit)"));
-  CHECK(test::contains(
-      refusal({.too_many_parts = true}),
-      "unit \"exit\": visit_units gives part 0 after part 2 for a layer that both compute with"));
-}
-
-TEST_CASE("model check: a layer that adds to a gradient that it declares to replace is refused") {
-  CHECK(
-      test::contains(refusal({.accumulates = true}),
-                     "unit \"exit\": parameter \"exit.weight\" declares replaces_gradient, but "
-                     "its layer adds to the gradient where context::overwrites(parameter) holds"));
-}
-
-TEST_CASE(
-    "model check: a layer that overwrites a gradient instead of adding, or computes none, is "
-    "refused") {
-  CHECK(test::contains(refusal({.overwrites = true}),
-                       "unit \"exit\": parameter \"exit.weight\": its layer overwrites the "
-                       "gradient, to which a microbatch after a step's first"));
-  CHECK(
-      test::contains(refusal({.gradient_forgotten = true}),
-                     "unit \"exit\": parameter \"exit.bias\" is trained, but the backward pass "
-                     "of the exit (part 2) never writes its gradient; add to gradient() there (in "
-                     "ops::custom: updates(view)), or freeze the parameter"));
-}
-
-TEST_CASE(
-    "model check: a loss that every tensor rank counts is refused, as is one that no rank counts") {
-  CHECK(test::contains(refusal({.all_count = true}, {.tensor = 2}),
-                       "the exit (part 2): head_loss adds its loss and tokens on all 2 tensor "
-                       "ranks, which see the same rows, so each counts 2 times; add to sums where "
-                       "the region's rank() is 0 alone"));
-  CHECK(refusal({.all_count = true}, {.tensor = 2, .sequence = true})
-            .empty());  // each rank counts other rows
-  CHECK(refusal({.all_count = true, .each_counts_half = true}, {.tensor = 2}).empty());
-  for (auto const& options : layouts)
-    CHECK(test::contains(refusal({.no_count = true}, options),
-                         "the first step has counted no tokens"));
-}
-
-TEST_CASE("model check: rows that are gathered must also be divided by the model") {
-  CHECK(test::contains(refusal({.share_forgotten = true}, {.tensor = 2, .sequence = true}),
-                       "block 0 (part 0) gathers rows of the tensor ranks, as a region does with "
-                       ".sequence = true, but by the model's share(batch) all of them begin with "
-                       "the same one"));
-  CHECK(refusal({.share_forgotten = true}, {.tensor = 2}).empty());
-}
-
-TEST_CASE(
-    "model check: with sequence parallelism, a layer that does not declare that it takes divided "
-    "sequences is refused") {
-  CHECK(refusal<undeclared_branch>({}, {.tensor = 2}).empty());
-  CHECK(test::contains(
-      refusal<undeclared_branch>({}, {.tensor = 2, .sequence = true}),
-      "undeclared_norm of the model's blocks does not say that its results are the same there; "
-      "where no row of its results depends on another row of its input, declare in it static "
-      "constexpr bool takes_divided_sequences = true"));
-}
-
-TEST_CASE(
-    "model check: with context parallelism, a layer that does not declare that it takes divided "
-    "sequences is refused") {
-  CHECK(refusal({.has_parts_of_sequences = true}).empty());
-  CHECK(test::contains(
-      refusal<undeclared_branch>({.has_parts_of_sequences = true}),
-      "with context parallelism a rank holds some rows of each sequence, and layer "));
-}
-
-TEST_CASE("model check: rows that the model's sequence does not divide are refused") {
-  CHECK(refusal({}, {.sequence_length = 4}).empty());
-  for (bool const evaluates : {false, true})
-    CHECK(test::contains(refusal({}, {.evaluates = evaluates, .sequence_length = 8}),
-                         "a microbatch has 12 rows, of which the model's sequence(batch) says that "
-                         "8 are a sequence; give whole sequences"));
-}
-
-TEST_CASE("model check: ranks with different initial values get an error") {
-  CHECK(
-      test::contains(refusal({}, {.data = 2, .seed_by_rank = true}),
-                     "ranks begin different steps: rank 0 begins step 0 of 1 microbatch with "
-                     "learning rate factor 1, with the initial values of seed 0; rank 1 begins "
-                     "step 0 of 1 microbatch with learning rate factor 1, with the initial values "
-                     "of seed 1; initialise by one seed on all ranks"));
-}
-
-TEST_CASE("model check: ranks that create different steppers learn the first difference") {
-  for (auto options : layouts) {
-    if (options.data * options.tensor == 1) continue;
-    options.clip_by_rank = true;
-    CHECK(test::contains(refusal({}, options), "ranks make different steppers: rank"));
-    CHECK(test::contains(refusal({}, options), "rank 1 has stepper_options::clip norm 0.5"));
-    options.clip_by_rank = false;
-    options.rate_by_rank = true;
-    CHECK(test::contains(refusal({}, options),
-                         "rank 1 has optimizer 0 with learning_rate 0.5; give"));
-  }
-}
-
-TEST_CASE("model check: impossible options are refused by name") {
+TEST_CASE("model check: thresholds of clipping that are not above 0 are refused by name") {
   using enum train::clipping_kind;
   for (auto const kind : {norm, value, adaptive})
     for (double const threshold : {-1.0, 0.0, std::nan("")})
@@ -493,152 +439,6 @@ TEST_CASE("model check: impossible options are refused by name") {
           parallel::concat("stepper_options::clip: the threshold of ", train::to_string(kind),
                            " is ", threshold, "; it must be above 0")));
   CHECK(refusal({}, {.clip = {none, -1}}).empty());
-  CHECK(test::contains(refusal({}, {.stages_per_rank = 2}),
-                       "pipeline_options::stages_per_rank is 2, but the schedule 1f1b has 1"));
-  CHECK(test::contains(refusal({}, {.trained = false}), "every parameter of the model is frozen"));
-}
-
-TEST_CASE("model check: two steppers of one model are refused, as is a parameter without data") {
-  for (auto options : layouts) {
-    options.two_steppers = true;
-    if (options.level != zero::level::parameters)
-      CHECK(test::contains(
-          refusal({}, options),
-          "unit \"tokens\": parameter \"tokens\" is not where this stepper has "
-          "put it: it was moved, or another one, or train::weights, was made of the same model"));
-  }
-}
-
-TEST_CASE("model check: the error for a small arena names the size that it needs") {
-  CHECK(test::contains(refusal({}, {.small_arena = true}),
-                       "give it the size that plan_activations returns for these microbatches"));
-}
-
-TEST_CASE(
-    "model check: different random seeds, or other data within a model's ranks, are refused") {
-  for (auto options : layouts) {
-    options.dropout_by_rank = true;
-    if (options.data * options.tensor > 1)
-      CHECK(test::contains(refusal({}, options),
-                           "rank 1 begins step 0 of 1 microbatch with learning "
-                           "rate factor 1, at position.seed 1; "));
-    options.dropout_by_rank = false;
-    options.data_by_rank = true;
-    if (options.tensor > 1)
-      CHECK(test::contains(refusal({}, options), "from sequence 1 on (fingerprint "));
-    else
-      CHECK(refusal({}, options).empty());
-  }
-}
-
-TEST_CASE("model check: a missing position of a microbatch is refused before it is read") {
-  for (std::size_t const places : {0U, 2U})
-    CHECK(test::contains(
-        refusal({}, {.places = places}),
-        parallel::concat("a step of 1 microbatches is given ", places, " first_sequences")));
-}
-
-TEST_CASE("model check: a factor that is negative or NaN is refused as such") {
-  CHECK(test::contains(
-      refusal({}, {.data = 2, .factor = std::nan("")}),
-      "a step's learning rate factor is nan; it must be a finite number, 0 or more"));
-  CHECK(test::contains(refusal({}, {.data = 2, .factor = -1}),
-                       "a step's learning rate factor is -1; it must be a finite number, 0"));
-}
-
-TEST_CASE("model check: parameters or units with equal names, or none, are refused") {
-  CHECK(
-      test::contains(refusal({.name_of_exit = "tokens"}),
-                     "unit \"exit\": parameter \"tokens\" has the name of one of unit \"tokens\""));
-  CHECK(test::contains(refusal({.name_of_exit = ""}),
-                       "unit \"exit\": a parameter of 64 elements has no name"));
-  CHECK(test::contains(refusal({.name_of_unit = "tokens"}),
-                       "visit_units shows two units named \"tokens\""));
-}
-
-TEST_CASE("model check: tied parameters with different names are refused") {
-  CHECK(test::contains(refusal({.tied_name = "output"}),
-                       "unit \"tokens\": parameter \"tokens\" is tied to one named \"output\"; "
-                       "give both one name"));
-}
-
-TEST_CASE("model check: a step before values are initialised is refused") {
-  for (auto const& options : layouts) {
-    auto uninitialised = options;
-    uninitialised.initialised = false;
-    CHECK(test::contains(refusal({}, uninitialised), "the model's parameters have no values yet"));
-  }
-}
-
-TEST_CASE("model check: slices without gather and reduce are refused") {
-  CHECK(test::contains(refusal<whole_branch>({}, {.tensor = 2}),
-                       "block 0 (part 0): its result comes of this rank's slice of parameter "
-                       "\"block.0.down\" and is not summed over the 2 tensor ranks; put "
-                       "tensor::reduce after the layer"));
-}
-
-TEST_CASE(
-    "model check: a shared parameter must declare its copies, and its gradients as partial sums") {
-  CHECK(test::contains(refusal({.copies_forgotten = true}, {.tensor = 2}),
-                       "unit \"block.0\": parameter \"block.0.norm\" is whole on each of 2 tensor "
-                       "ranks but is declared to be on 1; say so with "
-                       "replicated(region.replication_outside())"));
-  CHECK(refusal({.partial_forgotten = true}, {.tensor = 2}).empty());  // rows are not divided
-  CHECK(
-      test::contains(refusal({.partial_forgotten = true}, {.tensor = 2, .sequence = true}),
-                     "parameter \"block.1.norm\" is the same on 2 tensor ranks, but its gradient "
-                     "is not, since each sees other rows; declare it with replicated({.ranks = 2, "
-                     ".partial = true}), or sum the gradient first"));
-}
-
-TEST_CASE(
-    "model check: where each tensor rank has its own rows, counting on one rank only is refused") {
-  CHECK(test::contains(
-      refusal({.first_counts_alone = true}, {.tensor = 2, .sequence = true}),
-      "rank 0 begins step 0 of 1 microbatch with learning rate factor 1, and its head_loss counts "
-      "its own rows; rank 1 begins step 0 of 1 microbatch with learning rate factor 1, and its "
-      "head_loss counts nothing; where tensor ranks have rows of their own"));
-  CHECK(refusal({.first_counts_alone = true}, {.tensor = 2}).empty());
-}
-
-TEST_CASE("model check: a tied use that is null is refused") {
-  CHECK(test::contains(refusal({.null_use = true}),
-                       "unit \"tokens\": visit_units gives a null pointer as a tied use"));
-}
-
-TEST_CASE(
-    "model check: a part that gives another number of rows than declared is refused by name") {
-  auto const found = refusal({.whole_entry = true}, {.tensor = 2, .sequence = true});
-  CHECK(
-      found ==
-      "the entry (part -1) gives activations of 12 rows and 8 columns, but the model's rows(batch) "
-      "and width() say 6 and 8; where a tensor axis divides rows, its layers must have the model's "
-      "region");
-}
-
-TEST_CASE(
-    "model check: an exit that does not write its input gradient, or adds to it, is refused") {
-  for (auto const& options : layouts) {
-    CHECK(test::contains(refusal({.no_dx = true}, options),
-                         "the exit (part 2): head_loss never writes dx; write the gradient"));
-    CHECK(test::contains(refusal({.adds_to_dx = true}, options),
-                         "the exit (part 2): head_loss reads dx before it has written there"));
-  }
-}
-
-TEST_CASE("model check: a backward_weight that reads values, which may be resharded, is refused") {
-  for (auto const& options : layouts)
-    CHECK(test::contains(refusal<reading_branch>({}, options),
-                         "unit \"block.1\": parameter \"block.1.norm\" is read by backward_weight "
-                         "of block 1 (part 1), where values need not be there; keep what it needs "
-                         "of them in forward or backward_input"));
-}
-
-TEST_CASE("model check: an entry whose backward pass reads values is refused") {
-  for (auto const& options : layouts)
-    CHECK(test::contains(refusal({.values_in_entry = true}, options),
-                         "unit \"tokens\": parameter \"tokens\" is read by enter_backward of "
-                         "the entry (part -1), where values need not be there"));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <parallel/ops/cuda/attention/attention_path.hpp>

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <parallel/ops/cuda/attention/attention_tuning.hpp>
+#include <support/text_cases.hpp>
 
 namespace attention_tuning_test {
 
@@ -114,29 +115,11 @@ TEST_CASE(
 }
 
 TEST_CASE("attention_tuning: malformed text is refused with its line and what was expected") {
-  auto const refused = [](char const* from, char const* to, char const* message) {
-    std::string text = example_text;
-    auto const position = text.find(from);
-    REQUIRE(position != std::string::npos);
-    text.replace(position, std::string(from).size(), to);
-    CHECK_THROWS_WITH_AS(static_cast<void>(attention_tuning::parse(text, "t.txt")), message, error);
-  };
-  refused(
-      "attention_tuning 4", "attention_tuning 3",
-      "t.txt, line 1: not of version 4, the only one this program reads; without it kernels are "
-      "timed anew");
-  refused("attention_tuning", "matmul_tuning", "t.txt, line 1: not a table of attention_tuning");
-  refused("16 2048 12", "16 x 12",
-          "t.txt, line 2: the sequence is 'x', expected an integer from -1 to 1099511627776");
-  refused("-1 0 1 0 0 0", "-1 0 1 2 0 0",
-          "t.txt, line 2: documents is '2', expected an integer from 0 to 1");
-  refused("0 0 0 0 0 0 0 0 0 2", "0 0 0 0 0 0 0 0 0 1001",
-          "t.txt, line 2: the plan is '1001', expected an integer from 0 to 1000");
-  refused("0 0 0 0 0 0 0 0 0 2", "0 0 0 0 0 0 0 0 0 -1",
-          "t.txt, line 2: the plan is '-1', expected an integer from 0 to 1000");
-  refused("8 3", "8 -1", "t.txt, line 3: the plan is '-1', expected an integer from 0 to 1000");
-  refused(" 768 0 0", " 768 0",
-          "t.txt, line 2: the plan is '', expected an integer from 0 to 1000");
+  for (auto const& [change, message] :
+       test::text_cases("parallel/ops/cuda/tuning/refused_tables.txt", "attention"))
+    CHECK_THROWS_WITH_AS(
+        static_cast<void>(attention_tuning::parse(test::changed(example_text, change), "t.txt")),
+        message.c_str(), error);
 }
 
 }  // namespace attention_tuning_test

@@ -14,7 +14,6 @@
 #include <parallel/ops/reference.hpp>
 
 #include "parallel/ops/attention_by_parts.hpp"
-#include "parallel/ops/attention_problem.hpp"
 #include "support/devices/graph_meaning.hpp"
 #include "support/devices/host_block.hpp"
 
@@ -229,10 +228,9 @@ TEST_CASE("cuDNN attention graphs: causal attention and its gradient equal the r
       for (index const window : {-1, 1, 3})
         for (auto const& [document, deterministic] :
              {std::pair{index{0}, false}, {0, true}, {1, false}, {4, false}, {4, true}}) {
-          CAPTURE(alibi);
-          CAPTURE(window);
           attention_test::problem<double> expected(
               size, {.alibi = alibi, .window = window, .document = document});
+          CAPTURE(expected.text());
           auto got = expected;
           parallel::reference::stream r;
           expected.forward(r);
@@ -295,17 +293,17 @@ TEST_CASE(
     "cuDNN attention graphs: merged parts of a sequence give the attention over the whole "
     "sequence") {
   namespace parts = extend_attention_test;
-  for (parts::sizes const& size : {parts::sizes{2, 12, 4, 4, 8}, parts::sizes{1, 6, 6, 2, 5}})
+  for (parts::sizes const& size :
+       {parts::sizes{2, 12, 12, 4, 4, 8}, parts::sizes{1, 6, 6, 6, 2, 5}})
     for (auto const& variation :
          {parts::variant{}, parts::variant{.alibi = true}, parts::variant{.window = 3},
           parts::variant{.alibi = true, .window = 1}, parts::variant{.document = 5},
           parts::variant{.alibi = true, .window = 2, .document = 9}})
       for (std::vector<index> const& cuts :
-           {std::vector{size.length / 2}, {size.length / 3, size.length / 3 * 2}}) {
-        CAPTURE(variation.alibi);
-        CAPTURE(variation.window);
+           {std::vector{size.keys / 2}, {size.keys / 3, size.keys / 3 * 2}}) {
+        auto p = parts::problem_of_heads<double>(size, variation);
+        CAPTURE(p.text());
         CAPTURE(cuts.size());
-        parts::problem<double> p(size, variation);
         parallel::reference::stream r;
         auto const expected = parts::attend_at_once(p, r);
         graph_stream s;

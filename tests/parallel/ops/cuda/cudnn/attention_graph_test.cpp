@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include <parallel/core/philox.hpp>
 #include <parallel/ops/cuda/attention/attention_path.hpp>

@@ -84,22 +84,9 @@ constexpr double bound = std::is_same_v<T, double>  ? 1e-13
 /// those in the `other` order of threads.
 template <class T>
 void check(sizes size, variant variation, thread_order other) {
-  CAPTURE(size.queries);
-  CAPTURE(size.keys);
-  CAPTURE(size.heads);
-  CAPTURE(size.key_heads);
-  CAPTURE(size.width);
-  CAPTURE(variation.alibi);
-  CAPTURE(variation.dropout);
-  CAPTURE(variation.window);
-  CAPTURE(variation.softcap);
-  CAPTURE(variation.document);
-  problem<double> truth(size, variation);
   problem<T> got(size, variation);
-  for (std::size_t i = 0; i < got.inputs.size(); ++i)
-    truth.inputs[i] = static_cast<double>(got.inputs[i]);
-  for (std::size_t i = 0; i < got.dout.size(); ++i)
-    truth.dout[i] = static_cast<double>(got.dout[i]);
+  CAPTURE(got.text());
+  problem<double> truth(got);
   auto rerun = got;
   parallel::reference::stream r;
   truth.forward(r);
@@ -313,19 +300,12 @@ TEST_CASE("attention kernels: in double, heads that fit no tile of the device ar
 /// Compares attention by parts in `order` with the reference over all keys in double, for the same
 /// inputs.
 template <class T>
-void check_parts(extend_attention_test::sizes const& size,
-                 extend_attention_test::variant const& variation, std::vector<index> const& cuts,
+void check_parts(sizes const& size, variant const& variation, std::vector<index> const& cuts,
                  thread_order order) {
   namespace parts = extend_attention_test;
-  CAPTURE(variation.alibi);
-  CAPTURE(variation.dropout);
-  CAPTURE(variation.window);
-  CAPTURE(variation.document);
-  parts::problem<T> p(size, variation);
-  parts::problem<double> truth(size, variation);
-  for (std::size_t i = 0; i < p.inputs.size(); ++i)
-    truth.inputs[i] = static_cast<double>(p.inputs[i]);
-  for (std::size_t i = 0; i < p.dout.size(); ++i) truth.dout[i] = static_cast<double>(p.dout[i]);
+  auto p = parts::problem_of_heads<T>(size, variation);
+  CAPTURE(p.text());
+  problem<double> truth(p);
   parallel::reference::stream r;
   block_stream s{order};
   auto const expected = parts::attend_at_once(truth, r);
@@ -338,11 +318,11 @@ void check_parts(extend_attention_test::sizes const& size,
 TEST_CASE(
     "attention kernels: attention to one part of the keys after another equals attention to all") {
   std::size_t i = 0;
-  for (auto const& variation : extend_attention_test::variants()) {
+  for (auto const& variation : extend_attention_test::variants_by_parts()) {
     auto const order = other_order(i++);
-    if (i % 3 == 0) check_parts<double>({1, 44, 2, 1, 130}, variation, {11, 30}, order);
-    if (i % 3 == 1) check_parts<bf16>({1, 80, 1, 1, 24}, variation, {66}, order);
-    if (i % 3 == 2) check_parts<float>({1, 70, 2, 1, 20}, variation, {30}, order);
+    if (i % 3 == 0) check_parts<double>({1, 44, 44, 2, 1, 130}, variation, {11, 30}, order);
+    if (i % 3 == 1) check_parts<bf16>({1, 80, 80, 1, 1, 24}, variation, {66}, order);
+    if (i % 3 == 2) check_parts<float>({1, 70, 70, 2, 1, 20}, variation, {30}, order);
   }
 }
 

@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <vector>
 
 #include <parallel/ops/cuda/matmul/matmul_tuning.hpp>
+#include <support/text_cases.hpp>
 
 namespace matmul_tuning_test {
 
@@ -120,56 +120,11 @@ TEST_CASE("matmul_tuning: text with any byte changed is refused, or another tabl
 }
 
 TEST_CASE("matmul_tuning: malformed text is refused with its line and what was expected") {
-  struct mistake {
-    std::string from, to, message;
-  };
-  std::string const no_form =
-      "' is not N or T for A, the same for B, = or +=, and b for a bias or g for its gradient";
-  for (auto const& [from, to, message] : std::vector<mistake>{
-           {"matmul_tuning", "matmul", "t.txt, line 1: not a table of matmul_tuning"},
-           {"tuning 1", "tuning 2",
-            "t.txt, line 1: not of version 1, the only one this program reads; without it kernels "
-            "are "
-            "timed anew"},
-           {"1 2 lib", "1 x lib",
-            "t.txt, line 1: the number of entries is 'x', expected an integer from 0 to 1000000"},
-           {" library 1.2, some device", "",
-            "t.txt, line 1: does not say for which library and device it was made"},
-           {"1 2 lib", "1 3 lib", "t.txt, line 4: cut off"},
-           {"1 2 lib", "1 1 lib",
-            "t.txt, line 2: more entries than the 1 that the first line tells of"},
-           {"7 5", "0 5", "t.txt, line 2: m is '0', expected an integer from 1 to 1099511627776"},
-           {"5 3", "99999999999999999999 3",
-            "t.txt, line 2: n is '99999999999999999999', expected an integer from 1 to "
-            "1099511627776"},
-           {"3 NT", "3x NT",
-            "t.txt, line 2: k is '3x', expected an integer from 1 to 1099511627776"},
-           {"NT=", "N=", "t.txt, line 2: 'N=" + no_form},
-           {"NT=", "NTT=", "t.txt, line 2: 'NTT=" + no_form},
-           {"NT=", "NT-", "t.txt, line 2: 'NT-" + no_form},
-           {"f32 f32", "f32 bf16",
-            "t.txt, line 2: 'f32 bf16' are not the element types of a product"},
-           {"16 16 16 0", "16 32 16 0",
-            "t.txt, line 2: an alignment is '32', expected an integer from 1 to 16"},
-           {"16 16 16 0", "16 12 16 0",
-            "t.txt, line 2: an alignment is 12, expected a power of two"},
-           {"16 16 16 0", "16 16 16 -1",
-            "t.txt, line 2: the guess is '-1', expected an integer from 0 to 1000"},
-           {"fedcba9876543210", "fedcba987654321g",
-            "t.txt, line 3: 'fedcba987654321g' is not 16 hexadecimal digits"},
-           {"fedcba9876543210", "fedcba987654321",
-            "t.txt, line 3: 'fedcba987654321' is not 16 hexadecimal digits"},
-           {" 0000000000000008", "", "t.txt, line 3: '' is not 16 hexadecimal digits"},
-           {"0000000000000008", "0000000000000008 1", "t.txt, line 3: more than an entry has"},
-           {"2304 768 32768 TN+= bf16 f32 16 16 4 3", "7 5 3 NT= f32 f32 16 16 16 1",
-            "t.txt, line 3: a second entry for the same product"}}) {
-    std::string text = example_text;
-    auto const position = text.find(from);
-    REQUIRE(position != std::string::npos);
-    text.replace(position, from.size(), to);
-    CHECK_THROWS_WITH_AS(static_cast<void>(matmul_tuning::parse(text, "t.txt")), message.c_str(),
-                         error);
-  }
+  for (auto const& [change, message] :
+       test::text_cases("parallel/ops/cuda/tuning/refused_tables.txt", "products"))
+    CHECK_THROWS_WITH_AS(
+        static_cast<void>(matmul_tuning::parse(test::changed(example_text, change), "t.txt")),
+        message.c_str(), error);
 }
 
 }  // namespace matmul_tuning_test

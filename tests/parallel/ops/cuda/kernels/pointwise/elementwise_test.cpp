@@ -1,7 +1,6 @@
 // The bodies of the element-wise kernels on the host, against the reference loops, bit for bit.
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <limits>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <limits>
-#include <vector>
 
 #include <parallel/ops/cuda/kernels/pointwise/softcap.hpp>
 #include <parallel/ops/reference.hpp>
