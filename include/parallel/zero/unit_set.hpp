@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -97,16 +98,16 @@ class unit_set {
   }
 
   /// Enqueues the gathering of one unit's values into a buffer that holds all values that the part
-  /// of its `use` computes with; if `use` is negative, into a buffer of the unit alone, where the
-  /// values stay and to which they are bound immediately.
+  /// of its `use` computes with; without a `use`, into a buffer of the unit alone, where the values
+  /// stay and to which they are bound immediately.
   template <class Comm, class Requests>
-  void unshard(entry& unit, int use, int buffer, shard_groups<Comm> const& axes,
+  void unshard(entry& unit, std::optional<int> use, int buffer, shard_groups<Comm> const& axes,
                exchange_stream& gathers, Requests& requests) {
     T* target = values_[static_cast<std::size_t>(buffer)].data();
-    if (use < 0)
+    if (!use)
       unit.memory.bind_values_to(target);
     else
-      target += offset_of_use(unit, static_cast<std::size_t>(use),
+      target += offset_of_use(unit, static_cast<std::size_t>(*use),
                               [](auto const& layout) { return layout.size(); });
     unit.memory.unshard(target, axes, gathers, requests);
   }
@@ -119,16 +120,16 @@ class unit_set {
     });
   }
 
-  /// Prepares memory for the gradients of a part of one microbatch, in that buffer unless it is
-  /// negative; `empty`: none will be added.
-  void begin_gradients(index part, int buffer, bool empty, stream& compute) {
+  /// Prepares memory for the gradients of a part of one microbatch, in that buffer if there is one;
+  /// `empty`: none will be added.
+  void begin_gradients(index part, std::optional<int> buffer, bool empty, stream& compute) {
     if (uses_tree() && !empty)
       for_each_use(part, [&](auto& unit, std::size_t use) {
         auto const size = static_cast<std::size_t>(unit.layout().trainable_size());
         unit.bind_gradients_to(trees_.begin_leaf(&unit, use, size, *device_), use, false, compute);
       });
-    if (buffer < 0) return;
-    gradient_type* gradients = gradients_[static_cast<std::size_t>(buffer)].data();
+    if (!buffer) return;
+    gradient_type* gradients = gradients_[static_cast<std::size_t>(*buffer)].data();
     for_each_use(part, [&](auto& unit, std::size_t use) {
       unit.bind_gradients_to(gradients, use, empty, compute);
       gradients += unit.layout().trainable_size();

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,8 @@ struct column {
   std::deque<layer<T>> blocks;
   zero::unit_set<T, Device, typename Device::stream_type> units;
   std::vector<train::planned_unit> planned;
-  std::vector<int> kept_buffers;  // by unit, the buffers of values that stay gathered
+  /// By unit, the buffers of values that stay gathered.
+  std::vector<std::optional<int>> kept_buffers;
 
  private:
   void add(parallel::unit<T> layout, zero::level kind, zero::unit_position position, Device& device,
@@ -167,7 +169,7 @@ TEST_CASE_TEMPLATE(
 template <class Column, class Axes>
 void use_values(Column& c, train::unit_buffers& buffers, index part, Axes const& axes,
                 stream& gathers) {
-  int const buffer = buffers.values.take(part);
+  int const buffer = buffers.values.take(part).value();
   std::vector<parallel::request> requests;
   for (auto& entry : c.units.units())
     for (std::size_t use = 0; use < entry.parts.size(); ++use)
@@ -238,7 +240,8 @@ TEST_CASE("unit set: values that stay gathered have separate buffers") {
     auto const axes = neighbour_groups.axes();
     std::vector<parallel::request> requests;
     for (std::size_t i = 0; i < c.kept_buffers.size(); ++i)
-      c.units.unshard(c.units.units()[i], -1, c.kept_buffers[i], axes, gathers, requests);
+      c.units.unshard(c.units.units()[i], std::nullopt, c.kept_buffers[i].value(), axes, gathers,
+                      requests);
     for (auto& request : requests) request.wait();
     for (auto const& block : c.blocks) {
       CHECK(values(block.a) == initial(block.a, 5));
@@ -299,7 +302,7 @@ TEST_CASE(
           for (int m = 0; m < microbatches; ++m)
             for (index part = 4; part >= -1; --part) {
               bool const empty = is_empty(world.rank(), m);
-              int const buffer = buffers.gradients.take(part);
+              auto const buffer = buffers.gradients.take(part);
               compute.wait(reductions.record());
               c.units.begin_gradients(part, buffer, empty, compute);
               if (!empty && part == 4) backward(c.head.weight, "head", m);
@@ -312,8 +315,8 @@ TEST_CASE(
               reductions.wait(compute.record());
               for (auto& entry : c.units.units())
                 for (std::size_t use = 0; use < entry.parts.size(); ++use)
-                  if (entry.parts[use] == part && buffer >= 0)
-                    c.units.reduce_scatter(entry, use, buffer,
+                  if (entry.parts[use] == part && buffer)
+                    c.units.reduce_scatter(entry, use, *buffer,
                                            m == 0 && use + 1 == entry.parts.size(), axes,
                                            reductions);
             }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -78,7 +79,8 @@ class step_lowering {
   /// The values that one pass reads.
   struct read {
     part model_part = embed;
-    int buffer = none;  // the values' buffer; none: a buffer of their unit, or they are held whole
+    /// The values' buffer; none: a buffer of their unit, or they are held whole.
+    std::optional<int> buffer = {};
     int unsharded = none;  // the action that unshards or gathers the values
   };
 
@@ -150,7 +152,7 @@ class step_lowering {
     std::vector<int> dependencies;
     for (int const other : s.dependencies)
       dependencies.push_back(step_ends_[static_cast<std::size_t>(other)]);
-    action a{.kind = action_kind::edge, .edge = s.kind, .task = s.task, .peer = s.peer};
+    action a{.kind = action_kind::edge, .edge = s.kind, .task = s.task};
     if (a.is_message()) {
       auto const found = std::ranges::find(out_.links, link_of(s));
       a.lane = lane::messages + static_cast<int>(found - out_.links.begin());
@@ -175,12 +177,11 @@ class step_lowering {
       int const number = add({.kind = action_kind::pass,
                               .pass = pass.kind,
                               .first = s.first,
-                              .last = s.last,
                               .is_overlapped = pass.is_overlapped,
                               .lane = runs_aside ? lane::weights : lane::compute,
                               .model_part = pass.model_part,
                               .task = s.task,
-                              .buffer = reads ? reads_[next_read_].buffer : none,
+                              .buffer = reads ? reads_[next_read_].buffer : std::nullopt,
                               .dependencies = {runs_aside ? last_computation_ : none}});
       if (runs_aside) last_weights_action_ = number;
       if (reads) reshard();
@@ -194,35 +195,34 @@ class step_lowering {
   void unshard_until(std::size_t last) {
     for (; next_unshard_ <= last && next_unshard_ < reads_.size(); ++next_unshard_) {
       auto& upcoming = reads_[next_unshard_];
-      int const next_buffer = buffers_.values.peek(upcoming.model_part);
-      if (next_buffer != none && is_buffer_busy_[static_cast<std::size_t>(next_buffer)]) break;
+      auto const next_buffer = buffers_.values.peek(upcoming.model_part);
+      if (next_buffer && is_buffer_busy_[static_cast<std::size_t>(*next_buffer)]) break;
       for (int unit = 0; unit < std::ssize(out_.units); ++unit) {
         auto const number = static_cast<std::size_t>(unit);
-        bool const stays_unsharded = buffers_.own_buffers[number] != none;
+        auto const own_buffer = buffers_.own_buffers[number];
         bool const is_stale =
             unit_at(unit).is_gathered && choices_.gathers == gather_time::before_use;
-        if (!(stays_unsharded || is_stale) || is_gathered_[number] ||
+        if (!(own_buffer || is_stale) || is_gathered_[number] ||
             !unit_at(unit).is_used_by(upcoming.model_part))
           continue;
         upcoming.unsharded =
-            stays_unsharded
-                ? unshard(upcoming.model_part, unit, none, buffers_.own_buffers[number], begin_)
-                : add_unit_action(action_kind::gather, unit, lane::gathers, {begin_});
+            own_buffer ? unshard(upcoming.model_part, unit, std::nullopt, *own_buffer, begin_)
+                       : add_unit_action(action_kind::gather, unit, lane::gathers, {begin_});
         is_gathered_[number] = true;
       }
       upcoming.buffer = buffers_.values.take(upcoming.model_part);
-      if (upcoming.buffer == none) continue;
-      auto const buffer = static_cast<std::size_t>(upcoming.buffer);
+      if (!upcoming.buffer) continue;
+      auto const buffer = static_cast<std::size_t>(*upcoming.buffer);
       is_buffer_busy_[buffer] = true;
       for_each_use(upcoming.model_part, [&](int unit, int use) {
         if (unit_at(unit).values > 0)
           upcoming.unsharded =
-              unshard(upcoming.model_part, unit, use, upcoming.buffer, buffer_reshards_[buffer]);
+              unshard(upcoming.model_part, unit, use, *upcoming.buffer, buffer_reshards_[buffer]);
       });
     }
   }
   /// `release`: the action after which the buffer is free; none: it is free from the beginning.
-  int unshard(part p, int unit, int use, int buffer, int release) {
+  int unshard(part p, int unit, std::optional<int> use, int buffer, int release) {
     return add({.kind = action_kind::unshard,
                 .lane = lane::gathers,
                 .model_part = p,
@@ -234,8 +234,8 @@ class step_lowering {
   /// Frees the buffer of the values that the pass added last reads.
   void reshard() {
     auto const& finished_read = reads_[next_read_++];
-    if (finished_read.buffer == none) return;
-    auto const buffer = static_cast<std::size_t>(finished_read.buffer);
+    if (!finished_read.buffer) return;
+    auto const buffer = static_cast<std::size_t>(*finished_read.buffer);
     buffer_reshards_[buffer] = add({.kind = action_kind::reshard,
                                     .model_part = finished_read.model_part,
                                     .buffer = finished_read.buffer});
@@ -243,29 +243,29 @@ class step_lowering {
   }
 
   void begin_gradients(pipeline::step const& s, part p) {
-    int const buffer = gradient_buffers_[p] = buffers_.gradients.take(p);
-    if (buffer != none) await(buffer_reductions_[static_cast<std::size_t>(buffer)]);
-    if (buffer != none || choices_.canonical_tree)
+    auto const buffer = gradient_buffers_[p] = buffers_.gradients.take(p);
+    if (buffer) await(buffer_reductions_[static_cast<std::size_t>(*buffer)]);
+    if (buffer || choices_.canonical_tree)
       add_gradient_action(action_kind::begin_gradients, s, p, buffer);
   }
   void end_gradients(pipeline::step const& s, part p) {
-    if (choices_.canonical_tree) add_gradient_action(action_kind::end_gradients, s, p, none);
-    if (int const buffer = gradient_buffers_[p]; buffer != none)
+    if (choices_.canonical_tree) add_gradient_action(action_kind::end_gradients, s, p);
+    if (auto const buffer = gradient_buffers_[p])
       for_each_use(p, [&](int unit, int use) {
         if (unit_at(unit).gradients > 0)
-          buffer_reductions_[static_cast<std::size_t>(buffer)] =
+          buffer_reductions_[static_cast<std::size_t>(*buffer)] =
               add_gradient_action(action_kind::reduce_scatter, s, p, buffer, unit, use);
       });
     if (s.last) complete(p);
   }
-  int add_gradient_action(action_kind kind, pipeline::step const& s, part p, int buffer,
-                          int unit = none, int use = none) {
+  int add_gradient_action(action_kind kind, pipeline::step const& s, part p,
+                          std::optional<int> buffer = {}, std::optional<int> unit = {},
+                          std::optional<int> use = {}) {
     bool const reduces = kind == action_kind::reduce_scatter;
     bool const joins_earlier =
-        reduces && unit_at(unit).is_joined && !reduced_units_.insert(unit).second;
+        unit && unit_at(*unit).is_joined && !reduced_units_.insert(*unit).second;
     return add({.kind = kind,
                 .first = s.first && !joins_earlier,
-                .last = s.last,
                 .lane = reduces ? lane::reductions : lane::compute,
                 .model_part = p,
                 .task = s.task,
@@ -355,10 +355,10 @@ class step_lowering {
   std::vector<char> is_gathered_;
   std::vector<int> buffer_reshards_;  // by buffer of values: its last reshard
   std::vector<char> is_buffer_busy_;  // by buffer of values: whether a pass still needs its values
-  std::vector<int> buffer_reductions_;    // by buffer of gradients: its last reduce_scatter
-  std::map<part, int> gradient_buffers_;  // by part: the buffer of its gradients
-  std::vector<unit_use> bucket_;          // the uses of the open bucket
-  std::set<int> reduced_units_;           // joined units of which a use has been reduced
+  std::vector<int> buffer_reductions_;  // by buffer of gradients: its last reduce_scatter
+  std::map<part, std::optional<int>> gradient_buffers_;  // by part: the buffer of its gradients
+  std::vector<unit_use> bucket_;                         // the uses of the open bucket
+  std::set<int> reduced_units_;  // joined units of which a use has been reduced
   std::size_t bucket_bytes_ = 0;
   std::map<int, std::ptrdiff_t> complete_uses_;  // by joined unit: the number of its complete uses
 };

@@ -89,9 +89,10 @@ class step_run {
     for (std::size_t i = 0; i < plan_.actions.size(); ++i) {
       action const& a = plan_.actions[i];
       if (a.is_message()) {
-        exchange(i, links_.stream_for(a.peer, pipeline::sends(a.edge)), [&](auto&) {
+        auto const [peer, sends] = plan_.link_at(a.lane);
+        exchange(i, links_.stream_for(peer, sends), [&, peer = peer](auto&) {
           if (!program_.is_empty(a.task.microbatch))
-            requests_.push_back(links_.message(a.edge, a.task, a.peer, program_, caller_));
+            requests_.push_back(links_.message(a.edge, a.task, peer, program_, caller_));
         });
       } else if (a.lane == lane::gathers || a.lane == lane::reductions) {
         exchange(i, a.lane == lane::gathers ? *streams_.gathers : *streams_.reductions,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -72,8 +73,8 @@ class step_check_units {
   static constexpr int none = step_order::none;
 
   struct use_state {
-    int buffer = none;  // the buffer of its values, when they stay
-    int scattered = 0;  // reduced microbatches
+    std::optional<int> buffer = {};  // the buffer of its values, when they stay
+    int scattered = 0;               // reduced microbatches
     int reduced = none;
   };
   struct unit_state {
@@ -105,10 +106,8 @@ class step_check_units {
   };
 
   part_state& part_state_of(part p) { return parts_[static_cast<std::size_t>(p - first_part_)]; }
-  unit_state& unit(action const& a) { return units_[static_cast<std::size_t>(a.unit)]; }
-  planned_unit const& planned(action const& a) const {
-    return plan_.units[static_cast<std::size_t>(a.unit)];
-  }
+  unit_state& unit(action const& a) { return units_[static_cast<std::size_t>(a.unit.value())]; }
+  planned_unit const& planned(action const& a) const { return plan_.unit_of(a); }
 
   /// Checks that sharded values are all in the buffer that the pass names, or in their unit's own
   /// buffer, and that whole values are those that the previous step has changed.
@@ -118,24 +117,25 @@ class step_check_units {
       if (plan_.units[number].is_gathered && plan_.gathers == gather_time::before_use)
         order_.expect(order_.has_run(units_[number].gathered), step_flaw::stale);
       if (plan_.units[number].values == 0) continue;
-      if (int const own_buffer = units_[number].uses[use].buffer; own_buffer != none)
-        order_.read(values_[static_cast<std::size_t>(own_buffer)]);
+      if (auto const own_buffer = units_[number].uses[use].buffer)
+        order_.read(values_[static_cast<std::size_t>(*own_buffer)]);
       else
         ++in_buffer;
     }
     if (in_buffer == 0) return;
-    if (a.buffer == none) return order_.blame(step_flaw::absent);
-    auto& buffer = values_[static_cast<std::size_t>(a.buffer)];
+    if (!a.buffer) return order_.blame(step_flaw::absent);
+    auto& buffer = values_[static_cast<std::size_t>(*a.buffer)];
     order_.expect(buffer.open && buffer.tenant == a.model_part && buffer.uses == in_buffer,
                   step_flaw::absent);
     order_.read(buffer);
   }
   void follow_unshard(action const& a) {
-    auto& buffer = values_[static_cast<std::size_t>(a.buffer)];
-    bool const stays = a.use == none;
-    order_.expect(planned(a).is_used_by(a.model_part) && planned(a).values > 0 &&
-                      (stays || planned(a).parts[static_cast<std::size_t>(a.use)] == a.model_part),
-                  step_flaw::out_of_order);
+    auto& buffer = values_[static_cast<std::size_t>(a.buffer.value())];
+    bool const stays = !a.use;
+    order_.expect(
+        planned(a).is_used_by(a.model_part) && planned(a).values > 0 &&
+            (stays || planned(a).parts[static_cast<std::size_t>(a.use.value())] == a.model_part),
+        step_flaw::out_of_order);
     if (buffer.open) {
       order_.expect(!stays && buffer.tenant == a.model_part, step_flaw::race);
     } else {
@@ -148,12 +148,13 @@ class step_check_units {
     buffer.used += planned(a).values;
     ++buffer.uses;
     buffer.written = order_.current();
-    order_.expect(buffer.used <= plan_.values[static_cast<std::size_t>(a.buffer)], step_flaw::race);
+    order_.expect(buffer.used <= plan_.values[static_cast<std::size_t>(a.buffer.value())],
+                  step_flaw::race);
     if (stays)
       for (auto& use : unit(a).uses) use.buffer = a.buffer;
   }
   void follow_reshard(action const& a) {
-    auto& buffer = values_[static_cast<std::size_t>(a.buffer)];
+    auto& buffer = values_[static_cast<std::size_t>(a.buffer.value())];
     order_.expect(buffer.open && buffer.tenant == a.model_part, step_flaw::out_of_order);
     order_.read(buffer);
     buffer.open = false;
@@ -167,12 +168,12 @@ class step_check_units {
 
   void follow_begin(action const& a) {
     auto& state = part_state_of(a.model_part);
-    if (a.buffer == none) {
+    if (!a.buffer) {
       order_.expect(state.leaf == none && state.leaves == state.added, step_flaw::out_of_order);
       state.leaf = a.task.microbatch;
       return;
     }
-    auto& buffer = gradients_[static_cast<std::size_t>(a.buffer)];
+    auto& buffer = gradients_[static_cast<std::size_t>(*a.buffer)];
     order_.expect(buffer.waiting == 0, step_flaw::race);
     order_.write(buffer, a.task.microbatch);
     buffer.tenant = a.model_part;
@@ -223,8 +224,8 @@ class step_check_units {
     part_state_of(a.model_part).finished = order_.current();
   }
   void follow_scatter(action const& a) {
-    auto& buffer = gradients_[static_cast<std::size_t>(a.buffer)];
-    auto& use = unit(a).uses[static_cast<std::size_t>(a.use)];
+    auto& buffer = gradients_[static_cast<std::size_t>(a.buffer.value())];
+    auto& use = unit(a).uses[static_cast<std::size_t>(a.use.value())];
     order_.expect(
         buffer.waiting > 0 && buffer.tenant == a.model_part && buffer.holds == a.task.microbatch,
         step_flaw::reduced_twice);
@@ -296,14 +297,14 @@ class step_check_units {
             u.measured, order_.has_run(u.joined) && (!planned(a).is_tied || order_.has_run(u.tied)),
             step_flaw::unreduced);
       case begin_update:
-        order_.write(workspace_, a.unit);
+        order_.write(workspace_, a.unit.value());
         return expect_once(
             u.begun,
             order_.has_run(clipped_) && order_.has_run(u.measured) && planned(a).exchanges_update,
             step_flaw::race);
       case exchange_update:
         follow_workspace(a);
-        order_.write(workspace_, a.unit);
+        order_.write(workspace_, a.unit.value());
         return expect_once(u.exchanged, order_.has_run(u.begun), step_flaw::race);
       case update:
         if (planned(a).exchanges_update) {

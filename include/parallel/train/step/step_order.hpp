@@ -155,9 +155,7 @@ class step_order {
   /// Whether an action is on the stream where it belongs.
   [[nodiscard]] bool in_lane(action const& a) const {
     if (a.is_message())
-      return a.lane >= lane::messages &&
-             plan_.links[static_cast<std::size_t>(a.lane - lane::messages)] ==
-                 std::pair(a.peer, pipeline::sends(a.edge));
+      return a.lane >= lane::messages && plan_.link_at(a.lane).second == pipeline::sends(a.edge);
     bool const before_use = plan_.gathers == gather_time::before_use;
     if (a.kind == action_kind::unshard || (a.kind == action_kind::gather && before_use))
       return a.lane == lane::gathers;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -91,23 +92,21 @@ struct action {
   action_kind kind = action_kind::begin;
   pass_kind pass = pass_kind::forward;                      // for actions of kind pass
   pipeline::step_kind edge = pipeline::step_kind::compute;  // for actions of kind edge
-  /// Whether a pass, or an action on a part's gradients, is the first or the last one of this step
-  /// at this stage; for sums of joined gradients, the first of all their uses.
+  /// Whether a pass, or an action on a part's gradients, is the first one of this step at this
+  /// stage; for sums of joined gradients, the first of all their uses.
   bool first = false;
-  bool last = false;
   bool is_overlapped = false;  // the same as part_pass::is_overlapped of the pass
   bool is_awaited = false;     // a later action has this one among its dependencies
-  int lane = lane::compute;
-  part model_part = embed;  // the part that the action is for
+  int lane = lane::compute;    // that of a message determines its peer too, by link_at
+  part model_part = embed;     // the part that the action is for
   /// The microbatch and memory of a pass, an edge or a part's gradients.
   pipeline::microbatch_task task = {};
-  int unit = -1;  // index in step_plan::units
-  int use = -1;   // the use of the unit, among those on this rank; -1: all of them
+  std::optional<int> unit = {};  // index in step_plan::units
+  std::optional<int> use = {};   // the use of the unit, among those on this rank; none: all of them
   /// The index in step_plan::values, for actions on values, or in step_plan::gradients, for actions
-  /// on one microbatch's gradients.
-  int buffer = -1;
+  /// on one microbatch's gradients; none: values that stay in their place, or a leaf of a tree.
+  std::optional<int> buffer = {};
   std::vector<unit_use> bucket = {};  // for actions of kind reduce
-  int peer = -1;                      // for messages
   /// Earlier actions that must be complete before this one begins, besides those on its own stream.
   std::vector<int> dependencies = {};
 
@@ -171,7 +170,7 @@ struct step_plan {
   std::vector<pipeline::chunk_memory> memory = {};    // the memory of each stage
   std::vector<pipeline::microbatch_task> tasks = {};  // by stage, then microbatch
   std::vector<planned_unit> units = {};
-  /// By lane: the peer, and whether this rank sends to it.
+  /// By stream of messages: the peer, and whether this rank sends to it.
   std::vector<std::pair<int, bool>> links = {};
   std::vector<index> values = {};     // elements of each buffer for unsharded values
   std::vector<index> gradients = {};  // elements of each buffer for one microbatch's gradients
@@ -180,6 +179,14 @@ struct step_plan {
   [[nodiscard]] std::size_t lanes() const { return lane::messages + links.size(); }
   [[nodiscard]] std::size_t chunk_of(pipeline::microbatch_task const& task) const {
     return static_cast<std::size_t>(task.stage / ranks);
+  }
+  /// The link whose messages a stream carries.
+  [[nodiscard]] std::pair<int, bool> const& link_at(int lane) const {
+    return links[static_cast<std::size_t>(lane - lane::messages)];
+  }
+  /// The unit that an action is for.
+  [[nodiscard]] planned_unit const& unit_of(action const& a) const {
+    return units[static_cast<std::size_t>(a.unit.value())];
   }
   /// The task of the same microbatch at the previous stage, which is this rank's too.
   [[nodiscard]] pipeline::microbatch_task const& previous_stage_task(
@@ -193,7 +200,7 @@ struct step_plan {
 [[nodiscard]] inline std::string name_of_lane(step_plan const& plan, int number) {
   constexpr std::string_view names[] = {"compute", "weights", "gathers", "reductions"};
   if (number < lane::messages) return std::string(names[static_cast<std::size_t>(number)]);
-  auto const& [peer, sends] = plan.links[static_cast<std::size_t>(number - lane::messages)];
+  auto const& [peer, sends] = plan.link_at(number);
   return concat(sends ? "to " : "from ", peer);
 }
 
@@ -207,20 +214,20 @@ struct step_plan {
     auto const& name = plan.units[static_cast<std::size_t>(unit)].name;
     return use > 0 ? concat(' ', name, " (use ", use, ')') : concat(' ', name);
   };
-  auto const unit_text = [&] { return use_text(a.unit, a.use); };
+  auto const unit_text = [&] { return use_text(a.unit.value(), a.use.value_or(0)); };
   switch (a.kind) {
     case pass: return concat(to_string(a.pass), part_text());
     case edge:
       return concat(pipeline::to_string(a.edge), " of stage ", a.task.stage, ", microbatch ",
                     a.task.microbatch);
     case unshard:
-      return concat("unshard", unit_text(), " for part ", a.model_part, " into ", a.buffer);
-    case reshard: return concat("reshard part ", a.model_part, " in ", a.buffer);
+      return concat("unshard", unit_text(), " for part ", a.model_part, " into ", *a.buffer);
+    case reshard: return concat("reshard part ", a.model_part, " in ", *a.buffer);
     case begin_gradients:
     case end_gradients: return concat(to_string(a.kind), part_text());
     case reduce_scatter:
       return concat("reduce_scatter", unit_text(), ", microbatch ", a.task.microbatch, " from ",
-                    a.buffer);
+                    *a.buffer);
     case finish_tree: return concat("finish_tree part ", a.model_part);
     case reduce: {
       std::string out;

@@ -140,15 +140,17 @@ class step_rendezvous {
     step_plan const& plan = plans_[i];
     int const column = ranks_[i].column;
     if (a.kind == action_kind::reduce_tied)
-      return meetings_[{1, plan.units[static_cast<std::size_t>(a.unit)].number, 0, column}];
+      return meetings_[{1, plan.unit_of(a).number, 0, column}];
     if (a.kind == action_kind::reduce_scalars) return meetings_[{2, 0, 0, 0}];
     auto& meeting_of_lane = ranks_[i].default_meeting[static_cast<std::size_t>(a.lane)];
     if (meeting_of_lane == nullptr) {
-      bool const sends = pipeline::sends(a.edge);
-      meeting_of_lane =
-          a.kind == action_kind::edge
-              ? &meetings_[{0, sends ? plan.rank : a.peer, sends ? a.peer : plan.rank, column}]
-              : &meetings_[{3, plan.rank, a.lane, 0}];
+      if (a.kind == action_kind::edge) {
+        auto const [peer, sends] = plan.link_at(a.lane);
+        meeting_of_lane =
+            &meetings_[{0, sends ? plan.rank : peer, sends ? peer : plan.rank, column}];
+      } else {
+        meeting_of_lane = &meetings_[{3, plan.rank, a.lane, 0}];
+      }
     }
     return *meeting_of_lane;
   }
@@ -156,12 +158,12 @@ class step_rendezvous {
   [[nodiscard]] static auto signature(step_plan const& plan, action const& a) {
     bool const message = a.kind == action_kind::edge;
     int const boundary = message ? a.boundary() : 0;
-    int const unit = a.unit < 0 ? -1 : plan.units[static_cast<std::size_t>(a.unit)].number;
+    int const unit = a.unit ? plan.unit_of(a).number : -1;
     std::vector<std::pair<int, int>> bucket;
     for (auto const& member : a.bucket)
       bucket.emplace_back(plan.units[static_cast<std::size_t>(member.unit)].number, member.use);
     return std::tuple(a.kind, boundary, a.task.microbatch, unit, message ? part{} : a.model_part,
-                      a.kind == action_kind::reduce_tied ? 0 : a.use, bucket);
+                      a.use, bucket);
   }
 
   [[nodiscard]] bool empty(std::size_t i, std::size_t lane) const {

@@ -49,7 +49,7 @@ class stepper_program : public step_passes<typename State::model_type> {
     if (passes_only_ && follows_passes(a.kind)) return;
     switch (a.kind) {
       case pass: {
-        if (a.buffer >= 0) set.bind_values(a.model_part, a.buffer);
+        if (a.buffer) set.bind_values(a.model_part, *a.buffer);
         [[maybe_unused]] auto const named = annotate(queue, [&] {
           return concat(to_string(a.pass), " of part ", a.model_part, ", microbatch ",
                         a.task.microbatch);
@@ -79,7 +79,7 @@ class stepper_program : public step_passes<typename State::model_type> {
       case begin_update: return updates() ? this->begin_update(unit(a), queue) : void();
       case action_kind::update:
         if (!updates()) return;
-        if (!state_.placed.plans().units()[static_cast<std::size_t>(a.unit)].exchanges_update)
+        if (!state_.placed.plans().units()[static_cast<std::size_t>(*a.unit)].exchanges_update)
           this->begin_update(unit(a), queue);
         return update_unit(unit(a), queue);
       default: return;  // begin, reshard and end only mark points for other streams
@@ -89,13 +89,13 @@ class stepper_program : public step_passes<typename State::model_type> {
   void exchange(action const& a, exchange_stream& queue, typename State::requests_type& requests) {
     using enum action_kind;
     if (passes_only_ && follows_passes(a.kind)) return;
-    auto const use = static_cast<std::size_t>(a.use);
     auto const axes = state_.groups.axes();
     switch (a.kind) {
       case unshard:
-        return state_.placed.set().unshard(unit(a), a.use, a.buffer, axes, queue, requests);
+        return state_.placed.set().unshard(unit(a), a.use, *a.buffer, axes, queue, requests);
       case reduce_scatter:
-        return state_.placed.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, queue);
+        return state_.placed.set().reduce_scatter(unit(a), static_cast<std::size_t>(*a.use),
+                                                  *a.buffer, a.first, axes, queue);
       case reduce: return reduce_bucket(a, queue, requests);
       case reduce_tied: return state_.placed.reduce_tied(unit(a), queue, requests);
       case exchange_update:
@@ -108,7 +108,7 @@ class stepper_program : public step_passes<typename State::model_type> {
   [[nodiscard]] bool updates() const { return state_.outcome == step_outcome::updated; }
 
   [[nodiscard]] typename State::unit_entry& unit(action const& a) const {
-    return state_.placed.units()[static_cast<std::size_t>(a.unit)];
+    return state_.placed.units()[static_cast<std::size_t>(a.unit.value())];
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,8 +16,6 @@ namespace parallel::train {
 /// as many buffers as may be in use at the same time, or as there are such parts if they are fewer.
 class round_robin_buffers {
  public:
-  static constexpr int none = -1;
-
   /// Adds a part that needs buffers of `size` elements, of which at most `count` are in use at the
   /// same time.
   void add(part p, index size, int count) {
@@ -32,15 +31,15 @@ class round_robin_buffers {
   }
 
   /// The buffer that the part will take next; none when the part needs none.
-  [[nodiscard]] int peek(part p) const {
+  [[nodiscard]] std::optional<int> peek(part p) const {
     auto const found = pool_of_part_.find(p);
-    if (found == pool_of_part_.end()) return none;
+    if (found == pool_of_part_.end()) return std::nullopt;
     auto const& shared = *found->second;
     return shared.buffers[shared.next % shared.buffers.size()];
   }
-  int take(part p) {
-    int const number = peek(p);
-    if (number != none) ++pool_of_part_.at(p)->next;
+  std::optional<int> take(part p) {
+    auto const number = peek(p);
+    if (number) ++pool_of_part_.at(p)->next;
     return number;
   }
 
@@ -63,13 +62,13 @@ struct unit_buffers {
   round_robin_buffers gradients;
   /// By unit: the buffer that it alone uses, if its values stay unsharded after the forward pass;
   /// otherwise none.
-  std::vector<int> own_buffers = {};
+  std::vector<std::optional<int>> own_buffers = {};
 
   unit_buffers(std::vector<planned_unit> const& units, step_choices const& choices) {
     std::map<part, std::pair<index, index>> sizes;  // of values and gradients
     for (auto const& unit : units) {
       bool const stays = unit.values > 0 && !choices.reshard_after_forward;
-      own_buffers.push_back(stays ? values.reserve(unit.values) : round_robin_buffers::none);
+      own_buffers.push_back(stays ? std::optional(values.reserve(unit.values)) : std::nullopt);
       for (part const p : unit.parts) {
         if (!stays) sizes[p].first += unit.values;
         sizes[p].second += unit.gradients;
