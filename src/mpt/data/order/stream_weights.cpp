@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <numeric>
 
+#include <parallel/core/error.hpp>
+
 namespace mpt::data {
 namespace {
 
