@@ -278,14 +278,11 @@ int main(int argc, char** argv) {
   reshards->add_option("--ranks", count, "the number of ranks that its files are divided for")
       ->required()
       ->check(apps::whole_number(1, 100'000));
-  return apps::run(
-      app, argc, argv,
-      [&] {
-        apps::require_one_process();
-        if (lists->parsed()) list(folder, as_json);
-        if (verifies->parsed()) verify(folder, as_json);
-        if (diffs->parsed()) diff(folder, other, as_json);
-        if (reshards->parsed()) reshard(folder, other, count, as_json);
-      },
-      apps::is_primary_here());
+  return apps::run(app, argc, argv, apps::is_primary_here(), [&] {
+    apps::require_one_process();
+    if (lists->parsed()) list(folder, as_json);
+    if (verifies->parsed()) verify(folder, as_json);
+    if (diffs->parsed()) diff(folder, other, as_json);
+    if (reshards->parsed()) reshard(folder, other, count, as_json);
+  });
 }

@@ -176,15 +176,12 @@ int main(int argc, char** argv) {
                  "run says");
   app.add_flag("--replace", args.replace, "replace what is there");
   args.json.add_to(app, "what was written");
-  return apps::run(
-      app, argc, argv,
-      [&] {
-        apps::require_one_process();
-        args.json.check({args.from});
-        args.from = apps::local_model(args.from);
-        args.options.tokenizer = apps::local_tokenizer(args.options.tokenizer);
-        args.shards_named = app.count("--max_shard_bytes") > 0;
-        convert(args);
-      },
-      apps::is_primary_here());
+  return apps::run(app, argc, argv, apps::is_primary_here(), [&] {
+    apps::require_one_process();
+    args.json.check({args.from});
+    args.from = apps::local_model(args.from);
+    args.options.tokenizer = apps::local_tokenizer(args.options.tokenizer);
+    args.shards_named = app.count("--max_shard_bytes") > 0;
+    convert(args);
+  });
 }

@@ -430,5 +430,5 @@ int main(int argc, char** argv) {
       if (args.first_model_option.empty() && app.count(name) > 0) args.first_model_option = name;
     run(args);
   };
-  return apps::run(app, argc, argv, body, apps::is_primary_here());
+  return apps::run(app, argc, argv, apps::is_primary_here(), body);
 }

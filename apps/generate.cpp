@@ -493,12 +493,9 @@ int main(int argc, char** argv) {
   args.json.add_to(app, "prompts, texts and times")->excludes(chat);
   args.is_given = [&app](std::string const& option) { return app.count(option) > 0; };
   apps::settle_threads(argv);
-  return apps::run(
-      app, argc, argv,
-      [&] {
-        check_options(args);
-        if (args.prompt == "-") args.prompt = mpt::read_prompt(std::cin);
-        generate(args);
-      },
-      apps::is_primary_here());
+  return apps::run(app, argc, argv, apps::is_primary_here(), [&] {
+    check_options(args);
+    if (args.prompt == "-") args.prompt = mpt::read_prompt(std::cin);
+    generate(args);
+  });
 }

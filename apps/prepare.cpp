@@ -432,18 +432,15 @@ int main(int argc, char** argv) {
       ->needs(finetuning);
   args.json.add_to(app, "the counts");
   add_dataset_options(app, args);
-  return apps::run(
-      app, argc, argv,
-      [&] {
-        require_source(args);
-        if (args.finetuning) require_options_of_rows(app);
-        if (app.count("--process") == 0) apps::require_one_process();
-        args.json.check(args.files);
-        args.tokenizer = apps::local_tokenizer(args.tokenizer);
-        if (args.finetuning) return prepare_finetuning(args);
-        parallel::require(!args.tokenizer.empty(),
-                          "--tokenizer is required: a tokenizer.json, or a folder that holds it");
-        prepare(args);
-      },
-      apps::is_primary_here());
+  return apps::run(app, argc, argv, apps::is_primary_here(), [&] {
+    require_source(args);
+    if (args.finetuning) require_options_of_rows(app);
+    if (app.count("--process") == 0) apps::require_one_process();
+    args.json.check(args.files);
+    args.tokenizer = apps::local_tokenizer(args.tokenizer);
+    if (args.finetuning) return prepare_finetuning(args);
+    parallel::require(!args.tokenizer.empty(),
+                      "--tokenizer is required: a tokenizer.json, or a folder that holds it");
+    prepare(args);
+  });
 }

@@ -105,12 +105,9 @@ int main(int argc, char** argv) {
       ->check(apps::whole_number(1));
   args.json.add_to(app, "the figures");
   app.add_option("files", args.files, "text files")->required()->check(CLI::ExistingFile);
-  return apps::run(
-      app, argc, argv,
-      [&] {
-        apps::require_one_process();
-        args.json.check(args.files);
-        train(args);
-      },
-      apps::is_primary_here());
+  return apps::run(app, argc, argv, apps::is_primary_here(), [&] {
+    apps::require_one_process();
+    args.json.check(args.files);
+    train(args);
+  });
 }

@@ -157,11 +157,8 @@ int main(int argc, char** argv) {
   app.add_option("--root", args.root, "of broadcasts");
   app.add_option("--seconds", args.seconds, "of each number")->check(CLI::PositiveNumber);
   app.add_option("--device", args.device)->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  return apps::run(
-      app, argc, argv,
-      [&] {
-        require(args.min_bytes >= 1, "--min: a size is at least 1 byte");
-        run(args);
-      },
-      apps::is_primary());
+  return apps::run(app, argc, argv, apps::is_primary(), [&] {
+    require(args.min_bytes >= 1, "--min: a size is at least 1 byte");
+    run(args);
+  });
 }

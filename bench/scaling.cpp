@@ -169,6 +169,5 @@ int main(int argc, char** argv) {
                  "number of threads; under mpirun the number of its processes")
       ->check(apps::whole_number(1, 1024));
   app.add_option("--device", args.device)->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  return apps::run(
-      app, argc, argv, [&] { run(args); }, apps::is_primary());
+  return apps::run(app, argc, argv, apps::is_primary(), [&] { run(args); });
 }

@@ -144,7 +144,7 @@ CLI::Validator number_type(std::vector<std::string> names) {
           "", "TYPE"};
 }
 
-int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body, bool is_primary) {
+int run(CLI::App& app, int argc, char** argv, bool is_primary, std::function<void()> const& body) {
   settle_process();
   auto const program = std::filesystem::path(argv[0]).filename().string();
   std::string shell;

@@ -49,7 +49,9 @@ inline void add_examples(CLI::App& app, std::vector<std::string> const& lines) {
 /// (exit_code.hpp). The error is printed as "error: …" on standard error; a process that is not
 /// `is_primary` waits before it prints, so that an error of all processes appears once. A wrong
 /// command line is an error, too. A `refusal` is not printed here: the launcher prints it.
-int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body,
-        bool is_primary = true);
+int run(CLI::App& app, int argc, char** argv, bool is_primary, std::function<void()> const& body);
+inline int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body) {
+  return run(app, argc, argv, true, body);
+}
 
 }  // namespace apps

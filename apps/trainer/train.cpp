@@ -535,7 +535,7 @@ int train_program(int argc, char** argv, std::string const& description,
     throw apps::stopped_early();
   };
   settle_threads(argv);
-  return apps::run(app, argc, argv, body, apps::is_primary_here());
+  return apps::run(app, argc, argv, apps::is_primary_here(), body);
 }
 
 }  // namespace apps

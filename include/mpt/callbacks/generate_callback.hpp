@@ -19,7 +19,7 @@ namespace mpt {
 /// The prompts as token ids, which read_sample_prompts reads before any rank trains.
 struct sample_prompts {
   std::vector<std::vector<std::int32_t>> ids;  ///< the ids of each prompt
-  std::vector<std::int32_t> end_tokens;        ///< tokens that end a text; may be empty
+  std::vector<std::int32_t> end_tokens = {};   ///< tokens that end a text; may be empty
   std::int64_t tokens = 0;                     ///< the number of tokens of the tokenizer
   /// Returns the text of ids of the tokenizer, without special tokens.
   std::function<std::string(std::span<std::int32_t const>)> decode;

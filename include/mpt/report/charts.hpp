@@ -26,9 +26,8 @@ struct chart {
   std::string title;
   std::string explanation;
   value_unit unit = value_unit::plain;
-  bool is_noisy = false;         // shown smoothed
-  bool takes_logarithm = false;  // a logarithmic axis can be chosen
-  std::vector<chart_series> series;
+  bool is_noisy = false;  // shown smoothed
+  std::vector<chart_series> series = {};
 };
 
 [[nodiscard]] std::vector<chart> charts_of(std::vector<run_record> const& runs);

@@ -54,12 +54,10 @@ sample_prompts read_sample_prompts(model_config const& model, data_config const&
   auto const words = std::make_shared<tokenizer const>(tokenizer::load(location));
   require(words->size() <= model.vocab_size, "tokenizer.name ", location, ": has ", words->size(),
           " tokens, the model only ", model.vocab_size);
-  sample_prompts out{.ids = {},
-                     .end_tokens = {},
-                     .tokens = words->size(),
-                     .decode = [words](std::span<std::int32_t const> ids) {
-                       return words->decode(ids, special_tokens::skip);
-                     }};
+  sample_prompts out{
+      .ids = {}, .tokens = words->size(), .decode = [words](std::span<std::int32_t const> ids) {
+        return words->decode(ids, special_tokens::skip);
+      }};
   if (auto const end = words->eos_id()) out.end_tokens.push_back(*end);
   for (auto const& prompt : callbacks.generate.value().prompts) {
     auto const prefix = concat("callbacks.generate_callback.prompts.", out.ids.size(), ": ");

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <mpt/digest.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/core/hexadecimal.hpp>
 
 namespace mpt::data {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include <parallel/core/error.hpp>
+
 namespace mpt::eval {
 
 python_random::python_random(std::uint64_t seed) {

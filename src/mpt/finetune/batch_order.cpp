@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include <parallel/core/error.hpp>
+
 namespace mpt::finetune {
 
 batch_order::batch_order(std::vector<std::uint32_t> tokens, batch_order_options const& options)

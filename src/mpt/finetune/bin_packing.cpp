@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include <parallel/core/error.hpp>
+
 namespace mpt::finetune {
 
 bin_packer::bin_packer(std::size_t rows, std::size_t row_tokens,

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include <mpt/ascii.hpp>
+#include <parallel/core/error.hpp>
 
 namespace mpt::finetune {
 

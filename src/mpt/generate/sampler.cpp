@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include <parallel/core/error.hpp>
 #include <parallel/core/philox.hpp>
 
 namespace mpt {

@@ -118,8 +118,7 @@ std::string table_of(chart const& shown, std::vector<run_record> const& runs, st
   table out{.caption =
                 is_exact ? shown.title + " by batch"
                          : shown.title + " by range of batches: mean, and smallest – largest value",
-            .titles = {"batches"},
-            .rows = {}};
+            .titles = {"batches"}};
   for (auto const& series : shown.series) out.titles.push_back(series_name(shown, series, runs));
   for (auto const& [first, last] : ranges) {
     std::vector row{first == last

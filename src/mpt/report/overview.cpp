@@ -157,9 +157,9 @@ std::string common_set(std::vector<shown_run> const& runs) {
 
 /// The last evaluation of each run on each of its sets.
 std::string table_of_sets(std::vector<shown_run> const& runs) {
-  table out{.caption = "Evaluation by set",
-            .titles = {"set", "loss", "perplexity", "lowest loss", "after batch", "token accuracy"},
-            .rows = {}};
+  table out{
+      .caption = "Evaluation by set",
+      .titles = {"set", "loss", "perplexity", "lowest loss", "after batch", "token accuracy"}};
   if (runs.size() > 1) out.titles.front() = "run, set";
   for (std::size_t i = 0; i < runs.size(); ++i)
     for (auto const& set : runs[i].facts.evaluations) {
@@ -181,8 +181,7 @@ std::string table_of_sets(std::vector<shown_run> const& runs) {
 
 std::string comparison_of(std::vector<shown_run> const& runs, bool has_common_set) {
   table out{.caption = "The runs side by side; the best value of a column is bold",
-            .titles = {"run", "state", "batches"},
-            .rows = {}};
+            .titles = {"run", "state", "batches"}};
   auto values = compared_values();
   if (has_common_set) {
     auto const evaluations = compared_evaluations(common_set(runs));
@@ -225,8 +224,7 @@ std::string overview(std::vector<shown_run> const& runs, bool has_common_set) {
 
 std::string published_table(std::vector<shown_run> const& runs) {
   table out{.caption = "Each run as a row of a table like those of published runs",
-            .titles = table_titles(),
-            .rows = {}};
+            .titles = table_titles()};
   if (runs.size() > 1) out.titles.insert(out.titles.begin(), "run");
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto cells = table_cells(*runs[i].record, runs[i].facts);

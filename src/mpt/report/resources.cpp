@@ -29,8 +29,7 @@ std::string seconds_text(double seconds) {
 
 std::string table_of_time(std::vector<shown_run> const& runs) {
   table out{.caption = "Seconds and shares of the wall-clock time of all programs of a run",
-            .titles = {"run"},
-            .rows = {}};
+            .titles = {"run"}};
   for (auto const& name : names_of_time()) out.titles.push_back(name);
   out.titles.insert(out.titles.end(), {"wall-clock", "goodput"});
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -55,8 +54,7 @@ std::string end_text(run_program const& program, bool is_last) {
 
 std::string table_of_programs(std::vector<shown_run> const& runs) {
   table out{.caption = "The programs that trained the runs, one after another",
-            .titles = {"run", "began (UTC)", "batches", "wall-clock", "lost", "end"},
-            .rows = {}};
+            .titles = {"run", "began (UTC)", "batches", "wall-clock", "lost", "end"}};
   bool is_shown = false;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto const& programs = runs[i].record->programs;

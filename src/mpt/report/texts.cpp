@@ -61,7 +61,6 @@ std::string configuration(std::vector<shown_run> const& runs) {
   if (runs.size() == 1) {
     table whole{.caption = "Keys as they were written, with what the command line set",
                 .titles = {"key", "value"},
-                .rows = {},
                 .has_text = true};
     for (auto const& [key, values] : keys)
       whole.rows.push_back({escape(key), cut(values.front(), longest_value)});
@@ -72,7 +71,6 @@ std::string configuration(std::vector<shown_run> const& runs) {
   table different{.caption = "Keys that differ", .titles = {"key"}, .rows = {}, .has_text = true};
   table equal{.caption = "Keys that are the same in all runs",
               .titles = {"key", "value"},
-              .rows = {},
               .has_text = true};
   for (auto const& run : runs) different.titles.push_back(run.record->name);
   for (auto const& [key, values] : keys) {

@@ -30,10 +30,10 @@ struct shown_run {
 
 /// A table whose first cell of a row is its heading.
 struct table {
-  std::string caption;                         // text
-  std::vector<std::string> titles;             // text
-  std::vector<std::vector<std::string>> rows;  // HTML
-  bool has_text = false;                       // else all columns but the first are numbers
+  std::string caption;                              // text
+  std::vector<std::string> titles;                  // text
+  std::vector<std::vector<std::string>> rows = {};  // HTML
+  bool has_text = false;                            // else all columns but the first are numbers
 };
 [[nodiscard]] std::string html_of(table const& content);
 

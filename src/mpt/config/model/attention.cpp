@@ -3,6 +3,8 @@
 #include <string_view>
 #include <variant>
 
+#include <parallel/core/error.hpp>
+
 namespace mpt {
 
 attention_config with_overrides(attention_config attn, layer_override const& layer) {

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include <parallel/core/error.hpp>
+
 namespace mpt::data {
 
 numpy_random::numpy_random(std::uint64_t seed) {
