@@ -64,8 +64,8 @@ TEST_CASE("evaluation configuration: several models, tasks from a file and a gau
 
 TEST_CASE(
     "evaluation configuration: a model's default name is its folder and its adapter's folder") {
-  CHECK(mpt::eval::to_string("models/a", "") == "models/a");
-  CHECK(mpt::eval::to_string("models/a", "tuned") == "models/a + tuned");
+  CHECK(mpt::eval::model_name("models/a", "") == "models/a");
+  CHECK(mpt::eval::model_name("models/a", "tuned") == "models/a + tuned");
 }
 
 TEST_CASE(
