@@ -87,10 +87,7 @@ TEST_CASE("gauntlet: errors name the location of a wrong value") {
 
 TEST_CASE("gauntlet: LLM Foundry's own gauntlets are read") {
   auto const data = test::data_folder();
-  if (data.empty() || !std::filesystem::exists(data / "eval/yamls")) {
-    MESSAGE("skipped: the shared sample data is not here");
-    return;
-  }
+  if (data.empty() || !std::filesystem::exists(data / "eval/yamls")) return;
   mpt::config_report report;
   auto const found = read_gauntlet_file(data / "eval/yamls/eval_gauntlet_v0.3.yaml", report);
   CHECK(found.categories.size() == 5);
