@@ -499,8 +499,9 @@ void add_task(group& out) {
 std::string document_of(std::deque<group> const& groups) {
   std::string text =
       "# What bad input gets\n\n"
-      "Every file and argument is checked before it is used, and what is wrong with it is said in\n"
-      "one message: what, where, what was expected, what to do. A program prints it after `error: "
+      "Every file and argument is checked before it is used, and an error is reported in\n"
+      "one message: what is wrong, where, what was expected, what to do. A program prints it after "
+      "`error: "
       "`\n"
       "and ends with the status of its cause. This page is made by `tests/mpt/malformed_test.cpp`, "
       "which fails "
