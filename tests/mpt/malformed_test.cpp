@@ -499,14 +499,11 @@ void add_task(group& out) {
 std::string document_of(std::deque<group> const& groups) {
   std::string text =
       "# What bad input gets\n\n"
-      "Every file and argument is checked before it is used, and an error is reported in\n"
-      "one message: what is wrong, where, what was expected, what to do. A program prints it after "
-      "`error: "
-      "`\n"
-      "and ends with the status of its cause. This page is made by `tests/mpt/malformed_test.cpp`, "
-      "which fails "
-      "when\n"
-      "it no longer holds. Line ends are shown as ⏎.\n\n"
+      "Every file and argument is checked before it is used, and an error is reported in\none "
+      "message: what is wrong, where, what was expected, what to do. A program prints it after "
+      "`error: `\nand ends with the status of its cause. This page is made by "
+      "`tests/mpt/malformed_test.cpp`, which fails when\nit no longer holds. Line ends are shown "
+      "as ⏎.\n\n"
       "## The status a program ends with\n\n| status | cause | what to do |\n|---|---|---|\n";
   for (auto const& [code, cause, what_to_do] : apps::exit_codes)
     text += "| " + std::to_string(static_cast<int>(code)) + " | " + cell(cause) + " | " +
