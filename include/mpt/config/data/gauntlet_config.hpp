@@ -1,4 +1,4 @@
-// The configuration of an evaluation gauntlet (gauntlet.hpp): `eval_gauntlet` in the form of LLM
+// The configuration of an evaluation gauntlet (icl_report.hpp): `eval_gauntlet` in the form of LLM
 // Foundry's YAML.
 #pragma once
 
