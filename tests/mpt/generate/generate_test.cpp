@@ -19,7 +19,8 @@ namespace generate_test {
 using ids = std::vector<std::int32_t>;
 using host_decoder = mpt::model_decoder<float, parallel::host::device>;
 using drawn_model = test::drawn_model<>;
-using test::small_form;
+using test::position_encoding;
+using test::small_config;
 
 std::vector<ids> const& prompts = test::prompts();
 mpt::generation_options const& options = test::generation;
@@ -35,9 +36,9 @@ std::vector<ids> one_by_one(drawn_model& model) {
 }
 
 TEST_CASE("generate: prompts continued together, and read in pieces, give each prompt's own text") {
-  for (int form = 0; form < 3; ++form) {
-    CAPTURE(form);
-    drawn_model model(small_form(form));
+  for (auto const encoding : test::position_encodings) {
+    CAPTURE(encoding);
+    drawn_model model(small_config(encoding));
     auto const expected = one_by_one(model);
     CHECK(expected[0] != expected[1]);
     for (parallel::index const rows : {1, 2, 512}) {
@@ -53,7 +54,7 @@ TEST_CASE("generate: prompts continued together, and read in pieces, give each p
 }
 
 TEST_CASE("generate: each of several end tokens ends a text and is not part of it") {
-  drawn_model model(small_form(0));
+  drawn_model model(small_config(position_encoding::learned));
   host_decoder decoder(model.net, model.device, model.stream, {.tokens = 16, .texts = 3});
   auto endless = options;
   endless.end_tokens.clear();
@@ -72,7 +73,7 @@ TEST_CASE("generate: each of several end tokens ends a text and is not part of i
 }
 
 TEST_CASE("generate: three equal prompts are continued in three different ways") {
-  drawn_model model(small_form(0));
+  drawn_model model(small_config(position_encoding::learned));
   std::vector<ids> const equal_prompts(3, prompts[0]);
   host_decoder decoder(model.net, model.device, model.stream, {.tokens = 16, .texts = 3});
   auto const texts = mpt::generate(decoder, std::span(equal_prompts), options);
@@ -83,7 +84,7 @@ TEST_CASE("generate: three equal prompts are continued in three different ways")
 }
 
 TEST_CASE("decoder: the last logits of a text read at once are those of a text read in pieces") {
-  drawn_model model(small_form(0));
+  drawn_model model(small_config(position_encoding::learned));
   ids const text{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5};
   auto const read = [&](mpt::decoder_room room, parallel::index wanted) {
     host_decoder decoder(model.net, model.device, model.stream, room);
@@ -103,7 +104,7 @@ TEST_CASE("decoder: the last logits of a text read at once are those of a text r
 TEST_CASE(
     "generate: a text ends by max_new_tokens, its callback or the model's longest sequence; an "
     "empty or too long prompt is refused") {
-  drawn_model model(small_form(1));
+  drawn_model model(small_config(position_encoding::alibi));
   auto const run = [&](ids const& prompt, mpt::generation_options const& run_options) {
     return mpt::generate(model.net, model.device, model.stream, prompt, run_options);
   };
