@@ -183,7 +183,7 @@ class step_order {
 
   step_plan const& plan_;
   std::size_t lanes_;
-  std::vector<int> last_by_stream_;  // by stream: the last one so far
+  std::vector<int> last_by_stream_;  // by stream: its last action so far
   std::vector<int> clocks_;          // the vector clocks, by action, then stream
   int const* clock_ = nullptr;       // that of the current action
   step_flaw problem_ = step_flaw::none;
