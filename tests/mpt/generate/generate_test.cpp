@@ -25,21 +25,11 @@ using test::small_config;
 std::vector<ids> const& prompts = test::prompts();
 mpt::generation_options const& options = test::generation;
 
-std::vector<ids> one_by_one(drawn_model& model) {
-  std::vector<ids> out;
-  auto text_options = options;
-  for (auto const& prompt : prompts) {
-    out.push_back(mpt::generate(model.net, model.device, model.stream, prompt, text_options));
-    ++text_options.first_text;
-  }
-  return out;
-}
-
 TEST_CASE("generate: prompts continued together, and read in pieces, give each prompt's own text") {
   for (auto const encoding : test::position_encodings) {
     CAPTURE(encoding);
     drawn_model model(small_config(encoding));
-    auto const expected = one_by_one(model);
+    auto const expected = test::texts_of_single_prompts(model);
     CHECK(expected[0] != expected[1]);
     for (parallel::index const rows : {1, 2, 512}) {
       host_decoder decoder(model.net, model.device, model.stream,
@@ -77,7 +67,7 @@ TEST_CASE("generate: three equal prompts are continued in three different ways")
   std::vector<ids> const equal_prompts(3, prompts[0]);
   host_decoder decoder(model.net, model.device, model.stream, {.tokens = 16, .texts = 3});
   auto const texts = mpt::generate(decoder, std::span(equal_prompts), options);
-  CHECK(texts[0] == one_by_one(model)[0]);
+  CHECK(texts[0] == test::texts_of_single_prompts(model)[0]);
   CHECK(texts[0] != texts[1]);
   CHECK(texts[0] != texts[2]);
   CHECK(texts[1] != texts[2]);

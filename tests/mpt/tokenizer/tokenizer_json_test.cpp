@@ -1,20 +1,15 @@
 // read_tokenizer_json accepts the forms in which Hugging Face has written tokenizer.json, refuses
 // what it does not support by the name of the field, and survives damaged files.
-#include <cstdint>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <random>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
-#include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/tokenizer/tokenizer_json.hpp>
+#include <nlohmann/json.hpp>
 
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <support/golden/golden.hpp>
@@ -32,7 +27,7 @@ json const& small_file() {
   return file;
 }
 
-/// The message with which `text` is refused as the tokenizer.json "FILE", or "no error".
+/// The message with which `text` is refused as the tokenizer.json "FILE"; "" if it is not.
 std::string error_of(std::string const& text) {
   return tokenizer_test::message_of([&] { (void)mpt::read_tokenizer_json(text, "FILE"); });
 }
@@ -45,7 +40,7 @@ std::string error_after(std::function<void(json&)> const& change) {
 }
 
 TEST_CASE("tokenizer.json: merges given as strings or as pairs are read as the same") {
-  CHECK(error_after([](json&) {}) == "no error");
+  CHECK(error_after([](json&) {}) == "");
   auto file = small_file();
   for (auto& merge : file["model"]["merges"]) {
     auto const text = merge.get<std::string>();
@@ -75,7 +70,7 @@ TEST_CASE("tokenizer.json: fields without effect on ids, and forms of old files,
           // Old files have no type, and the first line of merges.txt as a merge.
           file["model"].erase("type");
           file["model"]["merges"].insert(file["model"]["merges"].begin(), "#version: 0.2");
-        }) == "no error");
+        }) == "");
 }
 
 /// The tokenizer.json of a small BPE of SentencePiece.
@@ -95,7 +90,7 @@ json split_by(json const& pattern) {
 
 TEST_CASE("tokenizer.json: an unsupported setting is refused by the name of its field") {
   auto const check_section = [](std::string const& section, json const& file) {
-    CHECK(error_of(file.dump()) == "no error");
+    CHECK(error_of(file.dump()) == "");
     for (auto const& example : test::text_cases("mpt/tokenizer/refused_tokenizers.txt", section)) {
       CAPTURE(example.text);
       auto operations = json::array();
@@ -116,14 +111,14 @@ TEST_CASE("tokenizer.json: an added token has at most 1024 bytes, and may be one
   CHECK(error_after([&](json& file) { file["added_tokens"].push_back(long_token); }) ==
         "FILE: added_tokens[1].content must have 1 to 1024 bytes, not 1025");
   CHECK(error_after([](json& file) { file["added_tokens"].push_back(added(257, "he", false)); }) ==
-        "no error");
+        "");
 }
 
 TEST_CASE("tokenizer.json: bytes that never occur in UTF-8 may lack a token") {
   CHECK(error_after([](json& f) {
           for (char const* spelling_of_byte : {"\u00C0", "\u00C1", "\u00F5", "\u00FF"})
             f["model"]["vocab"].erase(spelling_of_byte);
-        }) == "no error");
+        }) == "");
 }
 
 TEST_CASE("tokenizer.json: repeated keys, deep nesting and text that is not JSON are refused") {
@@ -174,21 +169,8 @@ TEST_CASE("tokenizer.json: a damaged file is refused or usable, and never causes
 
 TEST_CASE("tokenizer.json: a random value in a random field never causes a crash") {
   std::mt19937 random(100);
-  std::vector<json> const values = {nullptr,
-                                    true,
-                                    0,
-                                    -1,
-                                    289,
-                                    1e300,
-                                    "a b",
-                                    "\u0120the",
-                                    "",
-                                    json::array(),
-                                    json::object(),
-                                    json::array({"a", "b"}),
-                                    18446744073709551615U,
-                                    "NFC",
-                                    "BPE"};
+  auto const values = json::parse(R"([null, true, 0, -1, 289, 1e300, "a b", "\u0120the", "", [], {},
+                                      ["a", "b"], 18446744073709551615, "NFC", "BPE"])");
   for (int round = 0; round < 1200; ++round) {
     auto file = round % 2 == 0 ? small_file() : sentencepiece_file();
     auto* field = &file;

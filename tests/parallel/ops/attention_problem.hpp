@@ -160,6 +160,12 @@ struct problem {
     s.synchronize();
   }
 
+  template <class Stream>
+  void forward_and_backward(Stream& s) {
+    forward(s);
+    backward(s);
+  }
+
   /// Sizes and options, for the message of a check that fails.
   [[nodiscard]] std::string text() const {
     return parallel::concat(n.batch, " sequences, ", n.queries, " queries, ", n.keys, " keys, ",
@@ -182,14 +188,14 @@ struct problem {
   std::vector<A> log_sums;           // lse: [batch, heads, queries]
 };
 
-/// The greatest absolute difference; infinite if a difference is not a number.
+/// The greatest absolute difference; infinite if a difference is not finite.
 template <class X, class Y>
 double worst_difference(std::vector<X> const& x, std::vector<Y> const& y) {
   REQUIRE(x.size() == y.size());
   double worst = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     double const difference = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
-    if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
+    if (!std::isfinite(difference)) return std::numeric_limits<double>::infinity();
     worst = std::max(worst, difference);
   }
   return worst;
@@ -201,6 +207,21 @@ double greatest(std::vector<X> const& x) {
   double largest = 0;
   for (auto const& value : x) largest = std::max(largest, std::abs(static_cast<double>(value)));
   return largest;
+}
+
+/// Checks that 10 queries with a window of 20 do not read the first `unread` of the keys: these are
+/// NaN, and so is the result of any arithmetic on them.
+template <class Stream>
+void check_keys_outside_window(Stream& s, index keys, index unread) {
+  constexpr index width = 16;
+  problem<float> p({1, 10, keys, 1, 1, width}, {.window = 20});
+  for (int const operand : {1, 2})
+    for (index j = 0; j < unread; ++j)
+      std::fill_n(p.part(p.inputs.data(), operand).row(0, j, 0), width,
+                  std::numeric_limits<float>::quiet_NaN());
+  p.forward_and_backward(s);
+  CHECK(std::ranges::none_of(p.out, [](float x) { return std::isnan(x); }));
+  CHECK(std::ranges::none_of(p.gradients, [](float x) { return std::isnan(x); }));
 }
 
 /// No options, ALiBi, and ALiBi with dropout.
