@@ -20,7 +20,7 @@ namespace {
 }  // namespace
 
 train::memory_plan const& run_plan::for_pipeline_rank(int pipeline_rank) const {
-  return by_stage.at(static_cast<std::size_t>(pipeline_rank));
+  return by_pipeline_rank.at(static_cast<std::size_t>(pipeline_rank));
 }
 
 double run_plan::recomputed_per_token(index sequence_length) const {
@@ -216,15 +216,15 @@ void add_memory_rows(console::table& table, run_plan const& plan) {
   table.row("  master weights", size_text(plan.memory.master));
   table.row("  optimizer", size_text(plan.memory.optimizer));
   if (plan.memory.offloaded > 0)
-    table.row("  in the host's memory", size_text(plan.memory.offloaded));
+    table.row("  moved to the host's memory", size_text(plan.memory.offloaded));
   if (plan.memory.buffers > 0) table.row("  unit buffers", size_text(plan.memory.buffers));
   table.row("  activations", size_text(plan.memory.activations));
   if (plan.memory.scratch.total() > 0)
     table.row("  operations' scratch", size_text(plan.memory.scratch.total()));
-  if (plan.by_stage.size() > 1) {
+  if (plan.by_pipeline_rank.size() > 1) {
     std::string totals;
-    for (auto const& stage : plan.by_stage)
-      totals += (totals.empty() ? "" : ", ") + size_text(stage.total());
+    for (auto const& rank : plan.by_pipeline_rank)
+      totals += (totals.empty() ? "" : ", ") + size_text(rank.total());
     table.row("by pipeline rank", totals);
   }
   if (plan.available > 0) table.row("available per rank", size_text(plan.available));
@@ -235,7 +235,7 @@ void add_checkpoint_row(console::table& table, checkpoint_config const& checkpoi
                         run_plan const& plan) {
   if (checkpoint.save_folder.empty()) return;
   std::size_t largest = 0;
-  for (auto const& rank : plan.by_stage)
+  for (auto const& rank : plan.by_pipeline_rank)
     largest = std::max(largest, bytes_to_save(checkpoint, rank));
   table.row(
       "checkpoint per rank",
