@@ -118,8 +118,7 @@ class run_planner {
     for (std::size_t p = 0; p < stages_.size(); ++p) {
       auto const passes = plan_passes(stages_[p]);
       plan_.by_pipeline_rank[p].activations = passes.activations;
-      if (host_)
-        // an update needs less than matrix products
+      if (host_)  // an update needs less scratch than matrix products
         plan_.by_pipeline_rank[p].scratch = passes.scratch;
     }
     update_maximum();
