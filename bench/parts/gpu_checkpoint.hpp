@@ -1,4 +1,5 @@
-// The training state of a single rank: saved, loaded, and reduced to a checksum over every bit.
+// The training state of a single rank, for benchmarks and tests on a GPU: saves it, loads it, and
+// computes a checksum over every bit of it.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +17,15 @@ namespace bench {
 using parallel::index;
 namespace checkpoint = parallel::checkpoint;
 
-/// Saves root/ep0-ba{step}; returns when the checkpoint is on disk.
+/// Saves the checkpoint root/ep0-ba{steps} after `steps` steps; returns when it is on disk.
 template <class Stepper>
-void save_training(Stepper& stepper, std::filesystem::path const& root, index step) {
+void save_training(Stepper& stepper, std::filesystem::path const& root, index steps) {
   parallel::single single_rank;
   parallel::host::stream exchanges;
-  checkpoint::save(stepper, single_rank, exchanges, root, {.batches = step});
+  checkpoint::save(stepper, single_rank, exchanges, root, {.batches = steps});
 }
 
-/// Reads the latest checkpoint of `root`; returns its number of completed steps.
+/// Loads the latest checkpoint of `root`; returns the number of steps after which it was saved.
 template <class Stepper>
 [[nodiscard]] index load_training(Stepper& stepper, typename Stepper::exchange_stream& exchanges,
                                   std::filesystem::path const& root) {
@@ -37,14 +38,15 @@ template <class Stepper>
 /// A checksum of all weights and optimizer states.
 template <class Stepper>
 [[nodiscard]] std::uint64_t checksum_of_training(Stepper& stepper) {
-  checkpoint::running_checksum sum;
-  checkpoint::for_each_saved_slice(
-      stepper, [&](std::string const& name, auto, auto, auto elements, auto) {
-        sum.add(std::as_bytes(std::span(name)));
-        parallel::read_on_host(stepper.device(), elements,
-                               [&](auto chunk) { sum.add(std::as_bytes(chunk)); });
-      });
-  return sum.value();
+  checkpoint::running_checksum checksum;
+  auto const add_slice = [&](std::string const& name, auto /*extents*/, auto /*begin*/,
+                             auto elements, auto /*run*/) {
+    checksum.add(std::as_bytes(std::span(name)));
+    parallel::read_on_host(stepper.device(), elements,
+                           [&](auto chunk) { checksum.add(std::as_bytes(chunk)); });
+  };
+  checkpoint::for_each_saved_slice(stepper, add_slice);
+  return checksum.value();
 }
 
 }  // namespace bench

@@ -542,7 +542,7 @@ TEST_CASE("malformed input: docs/errors.md holds the messages of this test") {
       auto const& [input, message] = row;
       ++rows;
       CAPTURE(row.input);
-      CHECK(message != "no error");
+      CHECK(!message.empty());
       CHECK(message.size() < 400);  // about three lines
     }
   CHECK(rows >= 150);

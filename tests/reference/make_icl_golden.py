@@ -7,7 +7,7 @@ eval/datasets/in_context_learning_evaluation.py, eval/datasets/utils.py and eval
 Hugging Face datasets by a list of dictionaries with `map`, Composer's download by a copy, torchmetrics.Metric by sums.
 
 The task files here are invented. With --data (a folder of LLM Foundry's local_data and a tokenizer.json folder) hashes of all rows
-of its own files are written to icl_hashes.json: no text of theirs.
+of its own files are written to foundry_hashes.json: no text of theirs.
 """
 
 import argparse

@@ -238,11 +238,11 @@ class layer_builder {
     auto const queries = position_.queries_of(model_heads);
     attention<T, Comm> layer;
     layer.layout = local_heads();
-    layer.own_keys = key_source(config_, i) == i;
+    layer.has_own_keys = key_source(config_, i) == i;
     if (groups_.context.exchange_heads()) check_exchanged_heads(model_heads);
     layer.ranks = groups_.context;
-    layer.qkv = make_qkv(prefix, model_heads, layer.own_keys);
-    layer.query_key = make_query_key_norm(prefix, model_heads, layer.own_keys);
+    layer.qkv = make_qkv(prefix, model_heads, layer.has_own_keys);
+    layer.query_key = make_query_key_norm(prefix, model_heads, layer.has_own_keys);
     layer.out =
         make_last_projection(prefix + "out_proj", model_heads.width(),
                              rows_of_heads(queries, model_heads.dim), has_out_proj_bias(config_));

@@ -1,9 +1,9 @@
 // Self-attention: projection to Q | K | V, optional clipping, norms of queries and keys, position
 // encoding, causal attention, and the output projection.
 //
-// Legend: R local rows = sequences × length, D width, H heads. Attention reads the packed rows
-// [Q | K | V] of the projection in place, without a transpose. When ranks hold parts of the same
-// sequences, only attention exchanges data; positions are always those of whole sequences.
+// Attention reads the packed rows [Q | K | V] of the projection in place, without a transpose. When
+// ranks hold parts of the same sequences, only attention exchanges data; positions are always those
+// of whole sequences. In the comments, D is the width of the layer's input.
 #pragma once
 
 #include <span>
@@ -21,27 +21,29 @@
 
 namespace parallel::context_parallel {
 
-/// Keeps the packed projections (twice with norms of q and k), the attended values, and one number
-/// per row and head. Without keys of its own it computes only queries and attends to the keys and
-/// values of another layer, which it finds in `saved::shared`; that costs one copy of them in each
-/// direction.
+/// For the backward pass it keeps the packed projections (twice with norms of queries and keys),
+/// the attended values, and one number per row and head. A layer without keys of its own computes
+/// only queries and attends to the keys and values of another layer, which it finds in
+/// `saved::shared`; that costs one copy of them in each direction.
 ///
-/// `In`, `Out`, `QueryKeyNorm`: the layers of one rank, or column_linear, row_linear and the norm
-/// for ranks that hold different heads (parallel/tensor); between the first two each rank has some
-/// columns of all rows. `Positions`: a type like rotary_positions.
+/// `In` projects to Q | K | V, `Out` projects the attended values back. Where each rank holds all
+/// heads they are `linear`; where ranks hold different heads (parallel/tensor) they are
+/// column_linear and row_linear, between which a rank has all rows of the columns of its heads, and
+/// `QueryKeyNorm` is the norm for such ranks. `Positions`: a type like rotary_positions.
 template <class T, class Comm, class In = linear<T>, class Out = linear<T>,
           class QueryKeyNorm = query_key_norm<T>, class Positions = rotary_positions>
 struct attention {
   using element = T;
   static constexpr bool takes_divided_sequences = true;
 
-  qkv_projection<T, In> qkv;  // [row of the layout, D]; with queries alone: [their width, D]
-  QueryKeyNorm query_key;     // of q and k, or absent
-  Out out;                    // "out_proj": [D, D]
+  qkv_projection<T, In> qkv;  // [layout.row(), D]; without keys of its own: [layout.width(), D]
+  QueryKeyNorm query_key;     // the norms of queries and keys, if any
+  Out out;                    // "out_proj": [D, layout.width()]
   Positions positions;
   ops::head_layout layout;        // of packed rows, for this rank's heads
-  bool own_keys = true;           // false: it attends to the keys of another layer
-  ops::attention_options scores;  // without slopes and the values of a pass (documents, random)
+  bool has_own_keys = true;       // false: it attends to the keys of another layer
+  ops::attention_options scores;  // how scores are computed; options() adds slopes, documents and
+                                  // the random numbers of a pass
   std::uint32_t dropout_operation = 0;
   std::vector<float> slopes;         // ALiBi, one per head; empty: none
   attention_ranks<Comm> ranks = {};  // the ranks that hold other parts of the same sequences
@@ -51,9 +53,9 @@ struct attention {
     typename QueryKeyNorm::saved query_key;
     typename Out::saved out;
     attention_core<T> core;
-    // Set for generation, one for each sequence: its new rows attend to the cached rows too.
-    // Without keys of its own, a layer uses the caches of the layer that computes the keys, which
-    // has already appended the new rows.
+    // Set for generation, one for each sequence, whose new rows attend to the cached rows too. A
+    // layer without keys of its own uses the caches of the layer that computes the keys, which has
+    // already appended the new rows.
     std::span<kv_cache<T>> caches;
     shared_keys<T>* shared = nullptr;  // set when several layers attend to the same keys
   };
@@ -104,53 +106,56 @@ struct attention {
     if (!state.caches.empty()) return attend_cached(c, computed, state.caches);
     positions.forward(c, computed_layout(), computed, 0);
     state.core = {
-        .layout = layout, .options = options(c), .packed = with_keys(c, computed, state.shared)};
+        .layout = layout, .options = options(c), .packed = packed_rows(c, computed, state.shared)};
     return state.core.attend(c, ranks);
   }
 
-  /// The gradient of the projected rows, from the gradient of their values.
+  /// The gradient of the projected rows, from the gradient of the attended values.
   template <class Stream>
   [[nodiscard]] matrix_view<T> attend_backward(context<Stream>& c, matrix_view<T const> d_values,
                                                saved& state) const {
-    auto const d_computed = without_keys(c, state.core.backward(c, ranks, d_values), state.shared);
+    auto const d_computed =
+        computed_gradient(c, state.core.backward(c, ranks, d_values), state.shared);
     positions.backward(c, computed_layout(), d_computed);
     return query_key.backward_input(c, computed_layout(), d_computed, state.query_key);
   }
 
   /// The layout of the columns that this layer computes.
   [[nodiscard]] ops::head_layout computed_layout() const {
-    return {.heads = layout.heads, .kv_heads = own_keys ? layout.kv_heads : 0, .dim = layout.dim};
+    return {
+        .heads = layout.heads, .kv_heads = has_own_keys ? layout.kv_heads : 0, .dim = layout.dim};
   }
 
   /// The position in its sequence of the first of `rows` new rows.
   [[nodiscard]] index first_position(index rows, kv_cache<T> const& cache) const {
-    return own_keys ? cache.length : cache.length - rows;
+    return has_own_keys ? cache.length : cache.length - rows;
   }
 
   /// The packed rows that attention reads: the computed columns, followed by the keys and values of
   /// another layer where this layer computes none.
   template <class Stream>
-  [[nodiscard]] matrix_view<T const> with_keys(context<Stream>& c, matrix_view<T> computed,
-                                               shared_keys<T> const* shared) const {
-    if (own_keys) {
+  [[nodiscard]] matrix_view<T const> packed_rows(context<Stream>& c, matrix_view<T> computed,
+                                                 shared_keys<T> const* shared) const {
+    if (has_own_keys) {
       if (shared != nullptr) shared->store(c, layout.kv(computed));
       return computed;
     }
-    require(shared != nullptr, "attention without keys of its own was given none");
+    require(shared != nullptr,
+            "attention: a layer without keys of its own needs those of another in saved::shared");
     auto const packed = c.template allocate<T, 2>({computed.extent(0), layout.row()});
     ops::copy(c.stream, layout.q(packed), ops::rows_view<T const>(computed));
     ops::copy(c.stream, layout.kv(packed), ops::rows_view<T const>(shared->rows));
     return packed;
   }
 
-  /// The gradient of the computed columns, from the gradient of the rows that attention read. The
-  /// gradient of shared keys is accumulated in `shared`.
+  /// The gradient of the columns that this layer computes, from the gradient `d_packed` of the rows
+  /// that attention read. The gradient of shared keys is accumulated in `shared`.
   template <class Stream>
-  [[nodiscard]] matrix_view<T> without_keys(context<Stream>& c, matrix_view<T> d_packed,
-                                            shared_keys<T>* shared) const {
+  [[nodiscard]] matrix_view<T> computed_gradient(context<Stream>& c, matrix_view<T> d_packed,
+                                                 shared_keys<T>* shared) const {
     if (shared == nullptr) return d_packed;
     shared->add_gradient(c, layout.kv(d_packed));
-    if (own_keys) {
+    if (has_own_keys) {
       ops::copy(c.stream, layout.kv(d_packed), ops::rows_view<T const>(shared->gradient));
       return d_packed;
     }
@@ -170,8 +175,8 @@ struct attention {
     return result;
   }
 
-  /// The values of new rows, which attend to the cached rows too; appends keys of its own to a
-  /// cache.
+  /// The attended values of new rows, which attend to the cached rows too. Appends the keys and
+  /// values of the new rows to the caches, if this layer computes them.
   template <class Stream>
   [[nodiscard]] matrix_view<T> attend_cached(context<Stream>& c, matrix_view<T> computed,
                                              std::span<kv_cache<T>> caches) const {
@@ -185,7 +190,7 @@ struct attention {
       auto const values = ops::rows_view<T>(values_of_rows.slice(row, end));
       positions.forward(c, computed_layout(), rows, first_position(c.sequence, cache));
       matrix_view<T const> const packed = rows;
-      if (own_keys) cache.append(c.stream, layout, packed);
+      if (has_own_keys) cache.append(c.stream, layout, packed);
       ops::attention(c.stream, layout.split(values, c.sequence), tensor_view<accumulate_t<T>, 3>{},
                      layout.split(layout.q(packed), c.sequence), cache.keys(layout),
                      cache.values(layout), options(c));

@@ -1,3 +1,5 @@
+// The overview of a page of runs: of one run its figures as cards, of several a table in which they
+// are compared.
 #include <algorithm>
 #include <cmath>
 #include <ctime>
@@ -17,8 +19,10 @@ namespace mpt::report::detail {
 
 namespace {
 
+/// The text of a value that is unknown.
 std::string const unknown = "–";
 
+/// A figure with its label, and `detail` in small print; "" without a value.
 std::string card(std::string_view label, std::string const& value, std::string const& detail) {
   if (value.empty()) return "";
   return fmt::format(
@@ -28,9 +32,9 @@ std::string card(std::string_view label, std::string const& value, std::string c
 
 std::string share_text(double value) { return to_string(value, value_unit::share); }
 
-std::string rate_text(double operations) {
-  return operations < 1e12 ? fmt::format("{:.3g} GFLOP/s", operations / 1e9)
-                           : fmt::format("{:.4g} TFLOP/s", operations / 1e12);
+std::string rate_text(double flops_per_second) {
+  return flops_per_second < 1e12 ? fmt::format("{:.3g} GFLOP/s", flops_per_second / 1e9)
+                                 : fmt::format("{:.4g} TFLOP/s", flops_per_second / 1e12);
 }
 
 std::string loss_text(double value) {
@@ -43,14 +47,15 @@ std::string lowest_text(std::optional<batch_value> const& lowest) {
                      console::grouped(lowest->batch));
 }
 
-/// A text of the evaluation set that stands for all; of a run with several sets it names the set.
+/// `text`, which is about run_facts::evaluation, with the name of its set when a run has several.
 std::string with_set_label(run_facts const& facts, std::string const& text) {
   if (facts.evaluations.size() < 2) return text;
   return text + (text.empty() ? "on " : ", on ") + facts.evaluation.label;
 }
 
+/// The figures of a run.
 std::string cards_of(shown_run const& run) {
-  auto const& f = run.facts;
+  run_facts const& f = run.facts;
   std::string out = "<dl class=\"cards\">\n";
   if (auto const& loss = f.evaluation.loss)
     out += card("Evaluation loss", loss_text(loss->value),
@@ -83,6 +88,7 @@ std::string state_badge(shown_run const& run) {
                      run.record->is_complete() ? "good" : "open", escape(run.facts.state));
 }
 
+/// The model, precision, layout and device of a run, and whether its end is unknown.
 std::string description_of(shown_run const& run) {
   auto const& record = *run.record;
   std::vector<std::string> parts;
@@ -101,18 +107,17 @@ std::string description_of(shown_run const& run) {
   return escape(fmt::format("{}", fmt::join(parts, " · ")));
 }
 
-/// A row of the comparison: its title, the runs' values, and whether the smallest is the best one;
-/// none: no value is better than another.
+/// A column of the table in which runs are compared.
 struct compared_value {
   std::string title;
   std::function<std::optional<double>(run_facts const&)> value;
   std::function<std::string(double)> text;
-  std::optional<bool> is_smallest_best;
+  std::optional<bool> is_smallest_best;  // std::nullopt: no value is better than another
 };
 
-/// The values on the evaluation set that stands for all sets of each run. `set`: it as text.
-std::vector<compared_value> compared_evaluations(std::string const& set) {
-  return {{"eval loss" + set, [](run_facts const& f) { return value_of(f.evaluation.loss); },
+/// The columns of evaluations, each on run_facts::evaluation; `set_suffix` names their set.
+std::vector<compared_value> evaluation_columns(std::string const& set_suffix) {
+  return {{"eval loss" + set_suffix, [](run_facts const& f) { return value_of(f.evaluation.loss); },
            loss_text, true},
           {"lowest eval", [](run_facts const& f) { return value_of(f.evaluation.lowest_loss); },
            loss_text, true},
@@ -120,7 +125,8 @@ std::vector<compared_value> compared_evaluations(std::string const& set) {
            false}};
 }
 
-std::vector<compared_value> compared_values() {
+/// The columns of all other figures.
+std::vector<compared_value> training_columns() {
   return {
       {"train loss", [](run_facts const& f) { return value_of(f.loss); }, loss_text, true},
       {"tokens", [](run_facts const& f) { return f.tokens; }, console::count, {}},
@@ -131,16 +137,16 @@ std::vector<compared_value> compared_values() {
       {"goodput", [](run_facts const& f) { return f.goodput; }, share_text, false}};
 }
 
-/// The best of the runs' values, where one is better than others.
-std::optional<double> best_of(std::vector<shown_run> const& runs, compared_value const& row) {
+/// The best value in a column, if one is better than others.
+std::optional<double> best_of(std::vector<shown_run> const& runs, compared_value const& column) {
   std::optional<double> smallest, largest;
   for (auto const& run : runs)
-    if (auto const value = row.value(run.facts); value && std::isfinite(*value)) {
+    if (auto const value = column.value(run.facts); value && std::isfinite(*value)) {
       smallest = std::min(smallest.value_or(*value), *value);
       largest = std::max(largest.value_or(*value), *value);
     }
-  if (!row.is_smallest_best || smallest == largest) return std::nullopt;
-  return *row.is_smallest_best ? smallest : largest;
+  if (!column.is_smallest_best || smallest == largest) return std::nullopt;
+  return *column.is_smallest_best ? smallest : largest;
 }
 
 bool has_several_sets(std::vector<shown_run> const& runs) {
@@ -148,15 +154,15 @@ bool has_several_sets(std::vector<shown_run> const& runs) {
                              [](shown_run const& run) { return run.facts.evaluations.size() > 1; });
 }
 
-/// The evaluation set of all runs' values as text, "" where the runs have no label.
-std::string common_set(std::vector<shown_run> const& runs) {
+/// The label of the set on which the runs are compared, as " (label)"; "" if it has none.
+std::string common_set_suffix(std::vector<shown_run> const& runs) {
   for (auto const& run : runs)
     if (!run.facts.evaluation.label.empty()) return " (" + run.facts.evaluation.label + ")";
   return "";
 }
 
-/// The last evaluation of each run on each of its sets.
-std::string table_of_sets(std::vector<shown_run> const& runs) {
+/// A table with the last evaluation of each run on each of its sets.
+std::string evaluation_table(std::vector<shown_run> const& runs) {
   table out{
       .caption = "Evaluation by set",
       .titles = {"set", "loss", "perplexity", "lowest loss", "after batch", "token accuracy"}};
@@ -179,25 +185,26 @@ std::string table_of_sets(std::vector<shown_run> const& runs) {
   return html_of(out);
 }
 
-std::string comparison_of(std::vector<shown_run> const& runs, bool has_common_set) {
+/// The table in which several runs are compared: a row for each.
+std::string comparison_table(std::vector<shown_run> const& runs, bool has_common_set) {
   table out{.caption = "The runs side by side; the best value of a column is bold",
             .titles = {"run", "state", "batches"}};
-  auto values = compared_values();
+  auto columns = training_columns();
   if (has_common_set) {
-    auto const evaluations = compared_evaluations(common_set(runs));
-    values.insert(values.begin(), evaluations.begin(), evaluations.end());
+    auto const evaluations = evaluation_columns(common_set_suffix(runs));
+    columns.insert(columns.begin(), evaluations.begin(), evaluations.end());
   } else {
     out.caption += "; evaluations, which are on different sets, are below";
   }
-  for (auto const& value : values) out.titles.push_back(value.title);
+  for (auto const& column : columns) out.titles.push_back(column.title);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto const& facts = runs[i].facts;
     std::vector row{run_label(runs, i), state_badge(runs[i]),
                     facts.batches ? console::grouped(*facts.batches) : unknown};
-    for (auto const& value : values) {
-      auto const found = value.value(facts);
-      auto const text = found ? value.text(*found) : unknown;
-      bool const is_best = found && found == best_of(runs, value);
+    for (auto const& column : columns) {
+      auto const value = column.value(facts);
+      auto const text = value ? column.text(*value) : unknown;
+      bool const is_best = value && value == best_of(runs, column);
       row.push_back(is_best ? "<strong>" + text + "</strong>" : text);
     }
     out.rows.push_back(std::move(row));
@@ -208,7 +215,7 @@ std::string comparison_of(std::vector<shown_run> const& runs, bool has_common_se
 }  // namespace
 
 std::string overview(std::vector<shown_run> const& runs, bool has_common_set) {
-  auto const sets = has_several_sets(runs) || !has_common_set ? table_of_sets(runs) : "";
+  auto const sets = has_several_sets(runs) || !has_common_set ? evaluation_table(runs) : "";
   if (runs.size() == 1)
     return fmt::format(
         "<section id=\"overview\" aria-label=\"Overview\"><p class=\"lead\">{} "
@@ -219,7 +226,7 @@ std::string overview(std::vector<shown_run> const& runs, bool has_common_set) {
     descriptions +=
         fmt::format("<li><b>{}</b> {}</li>\n", run_label(runs, i), description_of(runs[i]));
   return fmt::format("<section id=\"overview\" aria-label=\"Overview\">{}{}</ul>{}</section>\n",
-                     comparison_of(runs, has_common_set), descriptions, sets);
+                     comparison_table(runs, has_common_set), descriptions, sets);
 }
 
 std::string published_table(std::vector<shown_run> const& runs) {

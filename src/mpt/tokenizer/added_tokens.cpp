@@ -66,8 +66,8 @@ bool added_token_matcher::is_inside_word(std::string_view text, std::size_t begi
 }
 
 std::size_t added_token_matcher::white_space_before(std::string_view text, std::size_t position,
-                                                    std::size_t floor) {
-  while (position > floor) {
+                                                    std::size_t first) {
+  while (position > first) {
     auto const previous = start_of_character_before(text, position);
     if (!is_white_space(utf8::read(text, previous).code_point)) break;
     position = previous;

@@ -12,7 +12,7 @@
 namespace mpt {
 namespace {
 
-/// A message that quotes the file, fit for a terminal: control characters are shown as '?'.
+/// A message, which may quote the file, with '?' for control characters, which a terminal obeys.
 [[nodiscard]] std::string without_control_characters(std::string message) {
   std::ranges::replace_if(
       message, [](unsigned char byte) { return (byte < 0x20 && byte != '\n') || byte == 0x7f; },
@@ -20,6 +20,8 @@ namespace {
   return message;
 }
 
+/// The id that the file gives `token`. Throws unless a vocabulary can hold it. `path` begins the
+/// message.
 [[nodiscard]] std::int32_t checked_id(nlohmann::json const& value, std::string_view path,
                                       std::string_view token) {
   auto const valid = value.is_number_unsigned() &&
@@ -42,6 +44,7 @@ void read_vocabulary(detail::json_fields const& model, tokenizer_parts& parts) {
   }
 }
 
+/// Throws unless every byte that occurs in UTF-8 is a token of byte-level BPE.
 void require_all_bytes(detail::json_fields const& model, tokenizer_parts const& parts) {
   for (std::size_t byte = 0; byte < 256; ++byte) {
     auto const spelling = byte_level::spell(static_cast<unsigned char>(byte));
@@ -51,7 +54,7 @@ void require_all_bytes(detail::json_fields const& model, tokenizer_parts const& 
   }
 }
 
-/// Reads the treatment of characters that are not tokens.
+/// Reads what a character without a token becomes in SentencePiece's BPE: its bytes or unk_token.
 void read_characters(detail::json_fields const& model, tokenizer_parts& parts) {
   unknown_rules unknown{.use_bytes = model.flag_or("byte_fallback", false),
                         .fuse = model.flag_or("fuse_unk", false)};
@@ -68,7 +71,7 @@ void read_characters(detail::json_fields const& model, tokenizer_parts& parts) {
                     " of every byte of UTF-8: some text would have no ids");
 }
 
-/// Throws unless the model is BPE. Old files do not say it, but have merges.
+/// Throws unless the model is BPE. Old files name no type, but have merges.
 void require_bpe(detail::json_fields const& model) {
   if (model.find("type") != nullptr || model.find("merges") == nullptr)
     model.require_text("type", "BPE", ", byte-level or SentencePiece's");
@@ -101,7 +104,7 @@ void read_merges(detail::json_fields const& model, tokenizer_parts& parts) {
   parts.merges = merge_table(merges.size());
   std::int32_t rank = 0;
   for (std::size_t i = 0; i < merges.size(); ++i) {
-    // The first line of the old merges.txt, which some files still have.
+    // Some files still have the first line of merges.txt, an older format, among the merges.
     if (merges[i].is_string() && merges[i].get_ref<std::string const&>().starts_with("#version"))
       continue;
     auto const [left, right] = read_merge(merges[i], path, i);
@@ -124,9 +127,9 @@ void read_merges(detail::json_fields const& model, tokenizer_parts& parts) {
 
 void read_added_tokens(detail::json_fields const& root, std::string const& name,
                        tokenizer_parts& parts) {
-  constexpr std::size_t longest = 1024;
+  constexpr std::size_t max_bytes = 1024;
   auto const model_tokens = static_cast<std::int32_t>(parts.tokens.count());
-  std::int32_t largest = -1;  // id of an added token
+  std::int32_t largest_id = -1;  // of the added tokens so far
   std::unordered_set<std::string_view> listed;
   auto const* const list = root.find("added_tokens");
   if (list == nullptr) return;
@@ -135,23 +138,24 @@ void read_added_tokens(detail::json_fields const& root, std::string const& name,
   for (std::size_t i = 0; i < list->size(); ++i) {
     detail::json_fields const token((*list)[i], name, parallel::concat("added_tokens[", i, "]"));
     auto const& content = token.text("content");
-    parallel::require(!content.empty() && content.size() <= longest, token.path_of("content"),
-                      " must have 1 to ", longest, " bytes, not ", content.size());
+    parallel::require(!content.empty() && content.size() <= max_bytes, token.path_of("content"),
+                      " must have 1 to ", max_bytes, " bytes, not ", content.size());
     auto const id = checked_id(token.get("id"), token.path_of("id"), content);
     parallel::require(listed.insert(content).second, token.path_of("content"), ": \"", content,
                       "\" is listed twice");
     auto const known = parts.tokens.id_of(content);
     parallel::require(!known || *known == id, token.path_of("id"), " is ", id, ", but \"", content,
                       "\" has id ", known.value_or(-1), " in model.vocab");
-    // The reference implementation assigns the ids of tokens that are not in the model.
-    auto const expected = largest >= model_tokens ? largest + 1 : model_tokens;
+    // Hugging Face's tokenizers give each token that model.vocab lacks the next id, whatever id the
+    // file says.
+    auto const expected = largest_id >= model_tokens ? largest_id + 1 : model_tokens;
     parallel::require(known || id == expected, token.path_of("id"), " of \"", content, "\" is ", id,
                       ", but Hugging Face's tokenizers would make it ", expected,
                       ": added tokens must follow the model's, in order and without gaps");
     parallel::require(known || parts.tokens.insert(content, id) == vocabulary::outcome::added,
                       token.path_of("id"), ": id ", id, " of \"", content,
                       "\" belongs to another token");
-    largest = std::max(largest, id);
+    largest_id = std::max(largest_id, id);
     bool const special = token.flag_or("special", false);
     bool const normalised = token.flag_or("normalized", !special);
     parts.added.push_back({.content = content,

@@ -1,4 +1,5 @@
 // writable
+// The name of the concept (parallel/ops/detail/check.hpp) that a result of const elements does not meet.
 #include <parallel/ops/host.hpp>
 #include <parallel/ops/pointwise/elementwise.hpp>
 

@@ -1,4 +1,5 @@
 // the model names no type microbatch: the views of a microbatch's data
+// The model is only planned: no stepper asks for the type first.
 #include "../model.hpp"
 
 struct without_microbatch : messages::untyped {

@@ -15,6 +15,7 @@
 #include <mpt/data/prepare.hpp>
 #include <mpt/data/scratch.hpp>
 #include <mpt/data/token_dataset.hpp>
+#include <optional>
 #include <parallel/core/philox.hpp>
 #include <string>
 #include <string_view>
@@ -480,7 +481,7 @@ TEST_CASE("prepare: a damaged journal is an error or harmless, never a wrong set
     }
     data_test::put_file(path, damaged);
     auto const message = message_of([&] { (void)run(options); });
-    if (message != "no error") {
+    if (!message.empty()) {
       ++refused;
       continue;
     }
@@ -552,12 +553,12 @@ TEST_CASE("prepare: a second run into the same folder is refused while the first
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
-  std::string message;
+  std::optional<std::string> message;
   options.progress = [&](prepare_progress const&) {
     auto second = options;
     second.progress = nullptr;
-    if (message.empty()) message = message_of([&] { (void)run(second); });
+    if (!message) message = message_of([&] { (void)run(second); });
   };
   (void)run(options);
-  CHECK(contains(message, "another program is writing here"));
+  CHECK(contains(message.value_or(""), "another program is writing here"));
 }

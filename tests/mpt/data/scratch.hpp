@@ -15,6 +15,7 @@ namespace data_test {
 
 using scratch_folder = test::temporary_folder;
 using test::contains;
+using test::message_of;
 
 inline void put_file(std::filesystem::path const& path, std::string_view content) {
   std::filesystem::create_directories(path.parent_path());
@@ -34,17 +35,6 @@ inline void put_file(std::filesystem::path const& path, std::string_view content
     if (entry.is_regular_file())
       out[std::filesystem::relative(entry.path(), folder).native()] = get_file(entry.path());
   return out;
-}
-
-/// The message with which `action` throws parallel::error, or "no error".
-template <class Action>
-[[nodiscard]] std::string message_of(Action const& action) {
-  try {
-    action();
-  } catch (parallel::error const& problem) {
-    return problem.what();
-  }
-  return "no error";
 }
 
 }  // namespace data_test

@@ -1,20 +1,27 @@
-// The golden file of in-context-learning tasks (tests/reference/make_icl_golden.py), for the tests
-// of this folder.
+// The golden files of in-context learning (tests/golden/icl): tasks, tokenizers, and what LLM
+// Foundry makes of them (tests/reference/make_icl_golden.py).
 #pragma once
 
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
 
 #include <mpt/eval/icl_example.hpp>
-#include <nlohmann/json.hpp>
 
 #include "support/checkout.hpp"
 
 namespace icl_test {
 
+/// The folder of the golden files.
 inline std::filesystem::path folder() { return test::checkout() / "tests/golden/icl"; }
 
+/// The content of a golden file.
 inline nlohmann::json load(char const* name = "golden.json") {
   std::ifstream file(folder() / name);
   REQUIRE(file.good());
@@ -26,16 +33,18 @@ inline mpt::eval::task_kind kind_of(std::string const& name) {
   for (auto const kind : {task_kind::language_modeling, task_kind::multiple_choice,
                           task_kind::schema, task_kind::generation})
     if (mpt::eval::to_string(kind) == name) return kind;
-  throw std::runtime_error("no kind " + name);
+  throw std::runtime_error("no kind of task is called " + name);
 }
 
-/// The task of a golden case.
-inline mpt::eval::task_config task_of(nlohmann::json const& golden, std::filesystem::path file) {
+/// The task of a case, an entry of "cases" in golden.json or of foundry_hashes.json; `file` has its
+/// examples.
+inline mpt::eval::task_config task_of(nlohmann::json const& golden_case,
+                                      std::filesystem::path file) {
   mpt::eval::task_config task;
-  auto const& options = golden.at("options");
-  task.label = golden.at("file");
+  auto const& options = golden_case.at("options");
+  task.label = golden_case.at("file");
   task.file = std::move(file);
-  task.kind = kind_of(golden.at("kind"));
+  task.kind = kind_of(golden_case.at("kind"));
   task.prompt_string = options.value("prompt_string", task.prompt_string);
   task.example_delimiter = options.value("example_delimiter", task.example_delimiter);
   task.continuation_delimiter =
@@ -45,7 +54,7 @@ inline mpt::eval::task_config task_of(nlohmann::json const& golden, std::filesys
   task.seed = options.value("fewshot_random_seed", task.seed);
   task.max_seq_len = options.value("max_seq_len", task.max_seq_len);
   task.has_categories =
-      options.value("categories", false) || !golden.at("category").get<std::string>().empty();
+      options.value("categories", false) || !golden_case.at("category").get<std::string>().empty();
   return task;
 }
 

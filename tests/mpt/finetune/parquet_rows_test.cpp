@@ -67,7 +67,7 @@ TEST_CASE("Parquet: a damaged or truncated file is an error, and so is a build w
   auto const content = data_test::get_file(folder / "b.parquet");
   for (std::size_t size = 0; size < content.size(); size += 7) {
     data_test::put_file(folder / "c.parquet", content.substr(0, size));
-    CHECK(data_test::message_of([&] { (void)rows_of(folder / "c.parquet"); }) != "no error");
+    CHECK_FALSE(data_test::message_of([&] { (void)rows_of(folder / "c.parquet"); }).empty());
   }
   CHECK(data_test::contains(
       data_test::message_of([&] {

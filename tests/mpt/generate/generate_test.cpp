@@ -19,26 +19,17 @@ namespace generate_test {
 using ids = std::vector<std::int32_t>;
 using host_decoder = mpt::model_decoder<float, parallel::host::device>;
 using drawn_model = test::drawn_model<>;
-using test::small_form;
+using test::position_encoding;
+using test::small_config;
 
 std::vector<ids> const& prompts = test::prompts();
 mpt::generation_options const& options = test::generation;
 
-std::vector<ids> one_by_one(drawn_model& model) {
-  std::vector<ids> out;
-  auto text_options = options;
-  for (auto const& prompt : prompts) {
-    out.push_back(mpt::generate(model.net, model.device, model.stream, prompt, text_options));
-    ++text_options.first_text;
-  }
-  return out;
-}
-
 TEST_CASE("generate: prompts continued together, and read in pieces, give each prompt's own text") {
-  for (int form = 0; form < 3; ++form) {
-    CAPTURE(form);
-    drawn_model model(small_form(form));
-    auto const expected = one_by_one(model);
+  for (auto const encoding : test::position_encodings) {
+    CAPTURE(encoding);
+    drawn_model model(small_config(encoding));
+    auto const expected = test::texts_of_single_prompts(model);
     CHECK(expected[0] != expected[1]);
     for (parallel::index const rows : {1, 2, 512}) {
       host_decoder decoder(model.net, model.device, model.stream,
@@ -53,7 +44,7 @@ TEST_CASE("generate: prompts continued together, and read in pieces, give each p
 }
 
 TEST_CASE("generate: each of several end tokens ends a text and is not part of it") {
-  drawn_model model(small_form(0));
+  drawn_model model(small_config(position_encoding::learned));
   host_decoder decoder(model.net, model.device, model.stream, {.tokens = 16, .texts = 3});
   auto endless = options;
   endless.end_tokens.clear();
@@ -72,18 +63,18 @@ TEST_CASE("generate: each of several end tokens ends a text and is not part of i
 }
 
 TEST_CASE("generate: three equal prompts are continued in three different ways") {
-  drawn_model model(small_form(0));
+  drawn_model model(small_config(position_encoding::learned));
   std::vector<ids> const equal_prompts(3, prompts[0]);
   host_decoder decoder(model.net, model.device, model.stream, {.tokens = 16, .texts = 3});
   auto const texts = mpt::generate(decoder, std::span(equal_prompts), options);
-  CHECK(texts[0] == one_by_one(model)[0]);
+  CHECK(texts[0] == test::texts_of_single_prompts(model)[0]);
   CHECK(texts[0] != texts[1]);
   CHECK(texts[0] != texts[2]);
   CHECK(texts[1] != texts[2]);
 }
 
 TEST_CASE("decoder: the last logits of a text read at once are those of a text read in pieces") {
-  drawn_model model(small_form(0));
+  drawn_model model(small_config(position_encoding::learned));
   ids const text{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5};
   auto const read = [&](mpt::decoder_room room, parallel::index wanted) {
     host_decoder decoder(model.net, model.device, model.stream, room);
@@ -103,7 +94,7 @@ TEST_CASE("decoder: the last logits of a text read at once are those of a text r
 TEST_CASE(
     "generate: a text ends by max_new_tokens, its callback or the model's longest sequence; an "
     "empty or too long prompt is refused") {
-  drawn_model model(small_form(1));
+  drawn_model model(small_config(position_encoding::alibi));
   auto const run = [&](ids const& prompt, mpt::generation_options const& run_options) {
     return mpt::generate(model.net, model.device, model.stream, prompt, run_options);
   };

@@ -7,14 +7,14 @@
 namespace replicas_test {
 
 TEST_CASE("replicas: evaluation and generation give the results of one rank") {
-  for (int form = 0; form < 3; ++form)
+  for (auto const encoding : test::position_encodings)
     for (auto const& counts : {std::pair{2, 2}, {3, 3}, {3, 1}, {4, 2}}) {
-      CAPTURE(form);
+      CAPTURE(encoding);
       CAPTURE(counts.first);
       CAPTURE(counts.second);
       parallel::threads::run(counts.first, [&](parallel::threads::communicator& comm) {
         parallel::any_communicator ranks(std::move(comm));
-        test::check_replica(test::small_form(form), ranks, ranks, parallel::host::device(),
+        test::check_replica(test::small_config(encoding), ranks, ranks, parallel::host::device(),
                             counts.second);
       });
     }

@@ -45,21 +45,11 @@ inline nlohmann::json added(int id, std::string const& content, bool normalized)
           {"rstrip", false}, {"normalized", normalized}, {"special", false}};
 }
 
-/// The message with which `action` throws parallel::error, or "no error".
-template <class Action>
-std::string message_of(Action&& action) {
-  try {
-    std::forward<Action>(action)();
-  } catch (parallel::error const& problem) {
-    return problem.what();
-  }
-  return "no error";
-}
-
 using test::contains;
+using test::message_of;
 
-/// What the reference makes of the sentences: the "merges" that it learns, and the "ids" of texts by
-/// variants of the small tokenizer (see tokenizer_test.cpp).
+/// What the reference makes of the sentences: the "merges" that it learns, and the "ids" of texts
+/// by variants of the small tokenizer (see tokenizer_test.cpp).
 inline nlohmann::json reference() {
   return nlohmann::json::parse(test::read_all(test::golden_folder() / "small_tokenizer.json"));
 }

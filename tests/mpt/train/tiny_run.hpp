@@ -118,7 +118,7 @@ mpt::run_summary train_on(train_config const& config, int ranks, MakeDevice cons
     mpt::run_hooks hooks{.on_save = on_save};
     if (!saves.nodes.empty()) hooks.nodes.emplace(saves.nodes);
     auto const summary = mpt::run_training<T>(config, any, device, plan, parts, hooks);
-    on_end(device, plan.by_stage[stage]);
+    on_end(device, plan.by_pipeline_rank[stage]);
     if (is_primary) out = summary;
   });
   return out;

@@ -126,19 +126,11 @@ outcome<accumulate_t<T>> attend_by_parts(problem<T>& p, Stream& s, std::vector<i
   return r;
 }
 
-/// The greatest difference relative to the greatest number; infinite if a difference is not finite.
+/// The greatest difference relative to the greatest number of y, if that is above 1; not finite if
+/// a difference is not.
 template <class X, class Y>
 double worst_relative_difference(std::vector<X> const& x, std::vector<Y> const& y) {
-  REQUIRE(x.size() == y.size());
-  double worst = 0;
-  double greatest = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    double const difference = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
-    if (!std::isfinite(difference)) return std::numeric_limits<double>::infinity();
-    worst = std::max(worst, difference);
-    greatest = std::max(greatest, std::abs(static_cast<double>(y[i])));
-  }
-  return worst / std::max(greatest, 1.0);
+  return worst_difference(x, y) / std::max(greatest(y), 1.0);
 }
 
 inline std::vector<variant> variants_by_parts() {

@@ -1,5 +1,5 @@
-// Problems of attention: inputs of any sizes and options, and the differences of results. Tests run
-// them on streams of every device.
+// Attention of random inputs, with any sizes and options, and the comparison of its results. Tests
+// run the same problems on streams of every device.
 #pragma once
 
 #include <algorithm>
@@ -23,20 +23,24 @@ using parallel::index;
 using parallel::tensor_view;
 namespace ops = parallel::ops;
 
+/// `batch` sequences of `keys` positions, of which the last `queries` are queries; `width`: of a
+/// head.
 struct sizes {
   index batch, queries, keys, heads, key_heads, width;
 };
 
+/// The options of a problem; by default none.
 struct variant {
   bool alibi = false;
-  float dropout = 0.0F;
-  index window = -1;
-  double softcap = 0.0;
-  index document = 0;  // greatest length of a document; 0: one document
+  float dropout = 0.0F;  // probability
+  index window = -1;     // earlier positions that a query sees; -1: all
+  double softcap = 0.0;  // 0: none
+  index document = 0;    // greatest length of a document; 0: each sequence is one document
 };
 
 /// Inputs and results of one attention; q, k, v (and their gradients) are in packed rows [q | k |
-/// v] if there are as many queries as keys, and in separate memory otherwise.
+/// v] if there are as many queries as keys, and in separate memory otherwise. Results are 99 before
+/// they are computed.
 template <class T>
 struct problem {
   using A = accumulate_t<T>;
@@ -68,20 +72,21 @@ struct problem {
     dropout = other.dropout;
   }
 
-  /// Documents of 1 to `greatest` tokens, different in each sequence.
-  void fill_documents(index greatest) {
+  /// Divides each sequence into documents of 1 to `max_length` tokens, each in another way.
+  void fill_documents(index max_length) {
     parallel::philox const source(4, 7);
     std::uint64_t drawn = 0;
     for (index b = 0; b < n.batch; ++b)
       for (index j = 0, begin = 0, end = 0; j < n.keys; ++j) {
         if (j == end) {
           begin = j;
-          end += 1 + static_cast<index>(source.bits(drawn++)) % greatest;
+          end += 1 + static_cast<index>(source.bits(drawn++)) % max_length;
         }
         if (j >= n.keys - n.queries) documents.push_back(static_cast<std::int32_t>(begin));
       }
   }
 
+  /// Standard normal numbers, the same for every element type up to rounding.
   static std::vector<T> random(index count, std::uint32_t stream) {
     parallel::philox const source(3, stream);
     std::vector<T> numbers(static_cast<std::size_t>(count));
@@ -89,6 +94,7 @@ struct problem {
     return numbers;
   }
 
+  /// Operand 0, 1 or 2 (q, k or v, or its gradient) in `data`, memory of the size of `inputs`.
   template <class U>
   [[nodiscard]] ops::heads_view<U> part(U* data, int operand) const {
     index const q_row = n.heads * n.width;
@@ -106,6 +112,7 @@ struct problem {
     return {data + first, n.batch, sequence, heads, n.width, sequence * row, row};
   }
 
+  /// The result, or its gradient, in `data`, memory of the size of `out`.
   template <class U>
   [[nodiscard]] ops::heads_view<U> result(U* data) const {
     index const row = n.heads * n.width;
@@ -122,6 +129,7 @@ struct problem {
   }
   [[nodiscard]] tensor_view<A, 3> lse() { return {log_sums.data(), {n.batch, n.heads, n.queries}}; }
 
+  /// Computes out and log_sums.
   template <class Stream>
   void forward(Stream& s) {
     T const* const in = inputs.data();
@@ -145,10 +153,17 @@ struct problem {
             .options = options()};
   }
 
+  /// Computes the gradients, after forward().
   template <class Stream>
   void backward(Stream& s) {
     ops::attention_backward(s, backward_arguments());
     s.synchronize();
+  }
+
+  template <class Stream>
+  void forward_and_backward(Stream& s) {
+    forward(s);
+    backward(s);
   }
 
   /// Sizes and options, for the message of a check that fails.
@@ -161,35 +176,55 @@ struct problem {
 
   sizes n;
   variant form;
+  // The options of the calls, which a test may change.
   float scale;
   index window;
   double softcap;
-  std::vector<float> slopes;
-  std::vector<std::int32_t> documents;
+  std::vector<float> slopes;            // ALiBi, one per head; empty: none
+  std::vector<std::int32_t> documents;  // by query: the position at which its document begins
   ops::attention_dropout dropout;
-  std::vector<T> inputs, gradients, dout, out;
-  std::vector<A> log_sums;
+  std::vector<T> inputs, gradients;  // of q, k and v
+  std::vector<T> dout, out;          // the gradient of the result, and the result
+  std::vector<A> log_sums;           // lse: [batch, heads, queries]
 };
 
+/// The greatest absolute difference; infinite if a difference is not finite.
 template <class X, class Y>
 double worst_difference(std::vector<X> const& x, std::vector<Y> const& y) {
   REQUIRE(x.size() == y.size());
   double worst = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     double const difference = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
-    worst = difference <= worst ? worst : difference;  // a NaN is kept
-    if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
+    if (!std::isfinite(difference)) return std::numeric_limits<double>::infinity();
+    worst = std::max(worst, difference);
   }
   return worst;
 }
 
+/// The greatest absolute value, to which differences are compared.
 template <class X>
 double greatest(std::vector<X> const& x) {
-  double out = 0;
-  for (auto const& value : x) out = std::max(out, std::abs(static_cast<double>(value)));
-  return out;
+  double largest = 0;
+  for (auto const& value : x) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  return largest;
 }
 
+/// Checks that 10 queries with a window of 20 do not read the first `unread` of the keys: these are
+/// NaN, and so is the result of any arithmetic on them.
+template <class Stream>
+void check_keys_outside_window(Stream& s, index keys, index unread) {
+  constexpr index width = 16;
+  problem<float> p({1, 10, keys, 1, 1, width}, {.window = 20});
+  for (int const operand : {1, 2})
+    for (index j = 0; j < unread; ++j)
+      std::fill_n(p.part(p.inputs.data(), operand).row(0, j, 0), width,
+                  std::numeric_limits<float>::quiet_NaN());
+  p.forward_and_backward(s);
+  CHECK(std::ranges::none_of(p.out, [](float x) { return std::isnan(x); }));
+  CHECK(std::ranges::none_of(p.gradients, [](float x) { return std::isnan(x); }));
+}
+
+/// No options, ALiBi, and ALiBi with dropout.
 inline std::vector<variant> variants() {
   return {{}, {.alibi = true}, {.alibi = true, .dropout = 0.3F}};
 }
@@ -203,13 +238,14 @@ inline std::vector<variant> restrictions() {
           {.alibi = true, .dropout = 0.3F, .window = 2, .softcap = 1.5, .document = 5}};
 }
 
+/// All of variants() and restrictions(), whose windows and documents suit sequences of few tokens.
 inline std::vector<variant> small_variants() {
   auto out = variants();
   for (auto const& variation : restrictions()) out.push_back(variation);
   return out;
 }
 
-/// Every combination of ALiBi, dropout, window, cap and documents.
+/// 120 combinations: each of ALiBi, dropout, window, softcap and documents with every other.
 inline std::vector<variant> combinations() {
   std::vector<variant> out;
   for (bool const alibi : {false, true})
@@ -221,13 +257,14 @@ inline std::vector<variant> combinations() {
   return out;
 }
 
-/// A size for each combination: odd lengths, shared heads, sometimes fewer queries than keys.
-inline sizes size_of(std::size_t combination, index longest) {
+/// Random sizes for a combination, with at most `max_keys` keys: odd lengths, shared key heads,
+/// sometimes fewer queries than keys.
+inline sizes size_of(std::size_t combination, index max_keys) {
   parallel::philox const source(8, 9);
-  auto draw = [&, position = 8 * combination](index count) mutable {
-    return 1 + static_cast<index>(source.bits(position++)) % count;
+  auto draw = [&, position = 8 * combination](index largest) mutable {  // from 1 to `largest`
+    return 1 + static_cast<index>(source.bits(position++)) % largest;
   };
-  index const keys = draw(longest);
+  index const keys = draw(max_keys);
   index const key_heads = draw(2);
   return {draw(2), draw(3) == 1 ? draw(keys) : keys, keys, key_heads * draw(3), key_heads,
           draw(40)};

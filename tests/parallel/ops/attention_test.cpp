@@ -93,8 +93,7 @@ TEST_CASE("attention: the reference's gradients are the numeric derivatives of i
        {sizes{2, 5, 5, 2, 2, 3}, sizes{1, 4, 4, 4, 2, 3}, sizes{1, 2, 6, 2, 1, 2}})
     for (auto const& variation : small_variants()) {
       problem<double> p(size, variation);
-      p.forward(s);
-      p.backward(s);
+      p.forward_and_backward(s);
       auto const analytic = p.gradients;
       auto const loss = [&] {
         p.forward(s);
@@ -126,14 +125,11 @@ void compare(sizes size, variant variation, double result_bound, double gradient
   problem<double> truth(one);
   auto two = one;
   parallel::reference::stream r;
-  truth.forward(r);
-  truth.backward(r);
+  truth.forward_and_backward(r);
   parallel::host::stream single({.threads = 1});
   parallel::host::stream pair({.threads = 2});
-  one.forward(single);
-  one.backward(single);
-  two.forward(pair);
-  two.backward(pair);
+  one.forward_and_backward(single);
+  two.forward_and_backward(pair);
   CHECK(worst_difference(one.out, truth.out) <= result_bound * greatest(truth.out));
   CHECK(worst_difference(one.log_sums, truth.log_sums) <=
         1e-5 * std::max(1.0, greatest(truth.log_sums)));
@@ -186,30 +182,15 @@ TEST_CASE("attention: a window over all keys and documents of whole sequences ch
   restricted.window = 99;
   restricted.documents.assign(200, 0);
   parallel::host::stream s;
-  plain.forward(s);
-  plain.backward(s);
-  restricted.forward(s);
-  restricted.backward(s);
+  plain.forward_and_backward(s);
+  restricted.forward_and_backward(s);
   CHECK(plain.out == restricted.out);
   CHECK(plain.gradients == restricted.gradients);
 }
 
 TEST_CASE("attention: keys outside of the window are not read") {
-  // keys to the left of the last queries' window are NaN: any arithmetic on them gives NaN
-  index const keys = 400;
-  problem<float> p({1, 10, keys, 1, 1, 16}, {.window = 20});
-  auto const poison = [&](int operand) {
-    auto const view = p.part(p.inputs.data(), operand);
-    for (index j = 0; j < 256; ++j)
-      std::fill_n(view.row(0, j, 0), 16, std::numeric_limits<float>::quiet_NaN());
-  };
-  poison(1);
-  poison(2);
   parallel::host::stream s;
-  p.forward(s);
-  CHECK(std::ranges::none_of(p.out, [](float x) { return std::isnan(x); }));
-  p.backward(s);
-  CHECK(std::ranges::none_of(p.gradients, [](float x) { return std::isnan(x); }));
+  check_keys_outside_window(s, 400, 256);
 }
 
 TEST_CASE("attention: every instruction set of this processor gives the same results") {
@@ -221,8 +202,7 @@ TEST_CASE("attention: every instruction set of this processor gives the same res
         problem<float> best(size, variation);
         auto narrow = best;
         parallel::host::stream s;
-        best.forward(s);
-        best.backward(s);
+        best.forward_and_backward(s);
         auto& p = narrow;
         float const* const in = p.inputs.data();
         namespace detail = parallel::host::detail;
@@ -248,8 +228,7 @@ TEST_CASE("attention: bf16 pairs give the same results by SIMD registers as by t
       CAPTURE(p.text());
       problem<double> truth(p);
       parallel::reference::stream r;
-      truth.forward(r);
-      truth.backward(r);
+      truth.forward_and_backward(r);
       bf16 const* const in = p.inputs.data();
       parallel::host::workspace memory;
       detail::attention_forward<bf16, detail::bf16_pair> forward{
@@ -270,10 +249,8 @@ TEST_CASE("attention: the host in double equals the reference") {
     auto got = expected;
     parallel::reference::stream r;
     parallel::host::stream s({.threads = 2});
-    expected.forward(r);
-    expected.backward(r);
-    got.forward(s);
-    got.backward(s);
+    expected.forward_and_backward(r);
+    got.forward_and_backward(s);
     CHECK(got.out == expected.out);
     CHECK(got.gradients == expected.gradients);
   }

@@ -29,6 +29,17 @@ inline std::vector<std::vector<std::int32_t>> const& prompts() {
 inline mpt::generation_options const generation{
     .max_new_tokens = 9, .end_tokens = {12, 40}, .sampling = {.temperature = 1, .seed = 3}};
 
+/// The text that each prompt gives alone.
+inline std::vector<std::vector<std::int32_t>> texts_of_single_prompts(drawn_model<>& model) {
+  std::vector<std::vector<std::int32_t>> texts;
+  auto options = generation;
+  for (auto const& prompt : prompts()) {
+    texts.push_back(mpt::generate(model.net, model.device, model.stream, prompt, options));
+    ++options.first_text;
+  }
+  return texts;
+}
+
 /// Five different batches, of which a replica gets every `count`-th from `index` on.
 [[nodiscard]] inline std::function<std::optional<mpt::sequences>()> some_batches(int index,
                                                                                  int count) {
@@ -49,12 +60,7 @@ void check_replica(mpt::model_config const& config, parallel::any_communicator& 
                    Comm& exchanges, Device const& device, int tensor) {
   drawn_model<> whole(config);
   auto const expected = mpt::evaluate(whole.net, whole.device, whole.stream, some_batches(0, 1));
-  std::vector<std::vector<std::int32_t>> expected_texts;
-  auto options = generation;
-  for (auto const& prompt : prompts()) {
-    expected_texts.push_back(mpt::generate(whole.net, whole.device, whole.stream, prompt, options));
-    ++options.first_text;
-  }
+  auto const expected_texts = texts_of_single_prompts(whole);
 
   mpt::replicas<Device, Comm> ranks(control, exchanges, device, tensor);
   drawn_model<Device, Comm> model(config, ranks.groups(), device);

@@ -55,7 +55,7 @@ class run_planner {
     auto const& parallelism = config.execution.parallelism;
     for (int p = 0; p < parallelism.pipeline; ++p)
       stages_.push_back(stages_of(config.model, parallelism, p));
-    plan_.by_stage.resize(stages_.size());
+    plan_.by_pipeline_rank.resize(stages_.size());
   }
 
   [[nodiscard]] run_plan plan() && {
@@ -65,7 +65,7 @@ class run_planner {
     auto const microbatches =
         stages_.front().least_microbatches(static_cast<int>(plan_.split.accumulation));
     spare_exchanges(plan_.available == 0 ? std::size_t(-1) : plan_.available, microbatches > 1);
-    choose_where_saves_run();  // last, so that copies never shrink the microbatch
+    choose_background_saves();  // last, so that copies never shrink the microbatch
     count_operations();
     measure_microbatch();
     return std::move(plan_);
@@ -80,11 +80,11 @@ class run_planner {
             ? split_batch(config_.data, execution, data_ranks(plan_.layout)).accumulation
             : 0;
     for (std::size_t p = 0; p < stages_.size(); ++p) {
-      auto const previous = plan_.by_stage[p];
-      plan_.by_stage[p] = train::plan_units(net_, groups_, stages_[p], place(), options(),
-                                            static_cast<std::size_t>(leaves));
-      plan_.by_stage[p].activations = previous.activations;
-      plan_.by_stage[p].scratch = previous.scratch;
+      auto const previous = plan_.by_pipeline_rank[p];
+      plan_.by_pipeline_rank[p] = train::plan_units(net_, groups_, stages_[p], place(), options(),
+                                                    static_cast<std::size_t>(leaves));
+      plan_.by_pipeline_rank[p].activations = previous.activations;
+      plan_.by_pipeline_rank[p].scratch = previous.scratch;
     }
     update_maximum();
   }
@@ -117,9 +117,9 @@ class run_planner {
         split_batch(config_.data, config_.execution, data_ranks(plan_.layout), microbatch);
     for (std::size_t p = 0; p < stages_.size(); ++p) {
       auto const passes = plan_passes(stages_[p]);
-      plan_.by_stage[p].activations = passes.activations;
-      if (host_)
-        plan_.by_stage[p].scratch = passes.scratch;  // an update needs less than matrix products
+      plan_.by_pipeline_rank[p].activations = passes.activations;
+      if (host_)  // an update needs less scratch than matrix products
+        plan_.by_pipeline_rank[p].scratch = passes.scratch;
     }
     update_maximum();
   }
@@ -168,11 +168,11 @@ class run_planner {
   }
 
   /// Decides whether checkpoints are written from a copy, while training goes on.
-  void choose_where_saves_run() {
-    for (auto const& stage : plan_.by_stage) {
+  void choose_background_saves() {
+    for (auto const& rank : plan_.by_pipeline_rank) {
       std::size_t const room = host_.value_or(plan_.available);
-      std::size_t const used = host_ ? stage.offloaded : stage.total();
-      if (room > 0 && used + bytes_to_save(config_.checkpoint, stage) > room)
+      std::size_t const used = host_ ? rank.offloaded : rank.total();
+      if (room > 0 && used + bytes_to_save(config_.checkpoint, rank) > room)
         plan_.saves_in_background = false;
     }
   }
@@ -183,9 +183,10 @@ class run_planner {
                                                         config_.execution.parallelism.context);
     for (std::size_t p = 0; p < stages_.size(); ++p)
       for (auto const& [name, count] : train::count_operations(net_, shape, stages_[p].ranges()))
-        plan_.by_stage[p].operations += count;
+        plan_.by_pipeline_rank[p].operations += count;
     plan_.memory.operations =
-        std::ranges::max_element(plan_.by_stage, {}, &train::memory_plan::operations)->operations;
+        std::ranges::max_element(plan_.by_pipeline_rank, {}, &train::memory_plan::operations)
+            ->operations;
   }
 
   /// Plans one microbatch through the whole model, with and without recomputation.
@@ -199,7 +200,8 @@ class run_planner {
   }
 
   void update_maximum() {
-    plan_.memory = *std::ranges::max_element(plan_.by_stage, {}, &train::memory_plan::total);
+    plan_.memory =
+        *std::ranges::max_element(plan_.by_pipeline_rank, {}, &train::memory_plan::total);
   }
 
   [[nodiscard]] auto place() const {

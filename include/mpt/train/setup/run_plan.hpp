@@ -21,7 +21,7 @@ struct run_plan {
   training_layout layout{};
   batch_split split{};  // how a data rank splits its batch
   // Memory by pipeline rank; its activations are the larger of those of training and evaluation
-  std::vector<train::memory_plan> by_stage{};
+  std::vector<train::memory_plan> by_pipeline_rank{};
   train::memory_plan memory{};           // of the rank that needs the most
   std::size_t available = 0;             // bytes that each rank may use; 0: unknown
   bool is_microbatch_automatic = false;  // the plan chose the microbatch

@@ -34,14 +34,14 @@ namespace parallel::cuda {
 /// The conditions other than an operation's arguments on which its scratch depends.
 struct scratch_conditions {
   bool deterministic = false;  // as in stream_options
-  /// The fused attention to plan for: by default that of the newest library on the most capable
-  /// device.
+  /// The library and device whose fused attention is planned for; by default those that support
+  /// the most cases (attention_path.hpp).
   attention_backend fused = {.library = 91600, .capability = 90};
 };
 
 /// The bytes of scratch that an operation needs: 0 unless an overload below says otherwise.
 template <ops::operation_arguments Arguments>
-[[nodiscard]] constexpr std::size_t scratch_bytes(Arguments const& /*a*/,
+[[nodiscard]] constexpr std::size_t scratch_bytes(Arguments const& /*arguments*/,
                                                   scratch_conditions const& /*conditions*/ = {}) {
   return 0;
 }
@@ -49,30 +49,36 @@ template <ops::operation_arguments Arguments>
 namespace detail {
 
 /// The workspace of a matrix product by cuBLASLt: the largest that any of its algorithms may use.
+/// Products of other types than float and bf16 use kernels that need none. `k` is the number of
+/// terms of each element.
 template <class T>
-[[nodiscard]] constexpr std::size_t product_scratch(bool empty, index k) {
-  constexpr bool by_library = std::is_same_v<T, float> || std::is_same_v<T, bf16>;
-  return by_library && !empty && k > 0 ? product_workspace_bytes : 0;
+[[nodiscard]] constexpr std::size_t product_scratch(bool is_empty, index k) {
+  constexpr bool uses_cublaslt = std::is_same_v<T, float> || std::is_same_v<T, bf16>;
+  return uses_cublaslt && !is_empty && k > 0 ? product_workspace_bytes : 0;
 }
 
+/// The partial sums of a reduction of `count` elements, one for each block.
 template <class T>
 [[nodiscard]] std::size_t sum_scratch(std::size_t count) {
   return kernels::pieces_of(count) * sizeof(ops::sum_t<T>);
 }
 
-/// The number of thread blocks: at most as many as run at the same time on a large device, whose
-/// shared memory limits them.
+/// The number of thread blocks of exact_squared_norm: at most as many as run at the same time on a
+/// large device, whose shared memory holds three of them on each of 132 multiprocessors.
 [[nodiscard]] inline std::size_t exact_squared_norm_blocks(std::size_t count) {
-  return std::min(kernels::pieces_of(count), std::size_t{396});
+  constexpr std::size_t max_blocks = std::size_t{3} * 132;
+  return std::min(kernels::pieces_of(count), max_blocks);
 }
 
+/// The sums of chunks of rows from which the gradients of a norm's weight and bias are computed;
+/// `is_needed`: whether there is such a gradient.
 template <class T>
-[[nodiscard]] std::size_t norm_weight_gradient_scratch(ops::rows_view<T const> x, bool wanted) {
-  auto const parts = kernels::weight_gradient_division::for_rows(x);
-  return wanted ? parts.sums(x.columns) * sizeof(accumulate_t<T>) : 0;
+[[nodiscard]] std::size_t norm_weight_gradient_scratch(ops::rows_view<T const> x, bool is_needed) {
+  auto const division = kernels::weight_gradient_division::for_rows(x);
+  return is_needed ? division.sums(x.columns) * sizeof(accumulate_t<T>) : 0;
 }
 
-/// One number per query and head.
+/// The bytes of one number per query and head, such as the lse.
 template <class T>
 [[nodiscard]] std::size_t attention_row_bytes(ops::heads_view<T const> const& q) {
   return sizeof(accumulate_t<T>) * static_cast<std::size_t>(q.batch * q.heads * q.sequence);
@@ -85,7 +91,7 @@ template <class T>
 }
 
 /// The gradients of keys and values of every query head, before the gradients of query heads that
-/// share a key head are summed. Without shared key heads they need no memory.
+/// share a key head are summed; 0 bytes if every query head has its own key head.
 template <class T>
 [[nodiscard]] std::size_t key_gradients_bytes(ops::heads_view<T const> const& q,
                                               ops::heads_view<T const> const& k) {
@@ -93,10 +99,10 @@ template <class T>
   return q.heads == k.heads ? 0 : 2 * elements * sizeof(bf16);
 }
 
-/// The scratch of a fused backward pass. For a deterministic pass cuDNN's plan requests S x S bf16
-/// numbers for each head and sequence, and memory for the gradients of shared keys. Otherwise the
-/// scratch holds the sums of dq and the gradients of shared keys; the plan usually requests
-/// nothing.
+/// The scratch of a fused backward pass. For a deterministic pass cuDNN's plan requests, for each
+/// head and sequence, a bf16 number per pair of a query and a key, and memory for the gradients of
+/// shared keys. Otherwise the scratch holds the sums of dq and the gradients of shared keys; the
+/// plan usually requests nothing.
 template <class T>
 [[nodiscard]] std::size_t fused_backward_scratch(ops::heads_view<T const> const& q,
                                                  ops::heads_view<T const> const& k,
@@ -111,17 +117,19 @@ template <class T>
               : scratch_piece(rows * width) + scratch_piece(shared));
 }
 
-/// The tables of a fused pass that treats packed documents as separate sequences, and the workspace
-/// that its plan requests; 0 if the pass cannot do so. For the backward pass they are counted even
-/// without documents, because a memory plan does not know whether there are any.
+/// The tables of a fused forward pass that treats packed documents as separate sequences, and the
+/// workspace that its plan requests; 0 if the pass cannot do so.
 template <class T>
 [[nodiscard]] std::size_t forward_tables_bytes(ops::heads_view<T const> const& q,
                                                ops::attention_options const& options) {
-  constexpr int tables = 5;
+  constexpr int tables = 5;  // for q, k, v, the result and lse
   if (options.document_begins.empty() || options.positions.sequence_length != 0) return 0;
   index const max_count = max_documents(q.batch * q.sequence);
   return document_tables_bytes(max_count, tables) + document_plan_reserve(max_count);
 }
+
+/// The same for a backward pass. The bytes are counted even without documents, because a memory
+/// plan does not know whether there are any.
 template <class T>
 [[nodiscard]] std::size_t backward_tables_bytes(ops::heads_view<T const> const& q,
                                                 ops::attention_options const& options,
@@ -133,14 +141,13 @@ template <class T>
 }
 
 /// An upper bound of the scratch of CUB's sort for `count` pairs of 32-bit numbers: a copy of both
-/// lists, 256 counters for each tile of at least 1024 pairs, 256 sums for each 2^28 pairs and 8
-/// bits, and what aligning these pieces adds.
+/// lists (8 bytes a pair), 256 counters for each tile of at least 1024 pairs (1 byte a pair); the
+/// 64 KiB are for 256 sums for each 8 bits of a key and 2^28 pairs, and for aligning these pieces.
 [[nodiscard]] constexpr std::size_t sort_scratch(std::size_t count) {
   return 9 * count + (std::size_t{64} << 10);
 }
 
-/// The parts of embedding_backward's scratch, in bytes: four lists of 32-bit numbers, the partial
-/// sums of rows that several thread blocks add to, and the memory of the sort.
+/// The parts of embedding_backward's scratch, in bytes.
 template <class T>
 struct embedding_backward_scratch {
   explicit embedding_backward_scratch(index count, index columns)
@@ -152,7 +159,9 @@ struct embedding_backward_scratch {
 
   [[nodiscard]] std::size_t total() const { return 4 * list + open + sort; }
 
-  std::size_t list, open, sort;
+  std::size_t list;  // each of four lists of `count` 32-bit numbers
+  std::size_t open;  // kernels::sorted_tokens::open: sums of rows that continue in another piece
+  std::size_t sort;  // the memory of the sort
 };
 
 }  // namespace detail
@@ -230,7 +239,7 @@ template <class T>
              : detail::attention_row_bytes<T>(a.q);
 }
 
-/// The result and the lse of the added keys, if a fused kernel computes them.
+/// The result and the lse of attention to the added keys alone, if a fused kernel computes them.
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::extend_attention_arguments<T> const& a,
                                         scratch_conditions const& conditions = {}) {
@@ -239,6 +248,8 @@ template <class T>
          scratch_piece(detail::attention_row_bytes<T>(a.q));
 }
 
+/// The scratch of the backward kernels and, if they are fused, the gradients that they compute
+/// before these are added: of queries, keys and values.
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::extend_attention_backward_arguments<T> const& a,
                                         scratch_conditions const& conditions = {}) {

@@ -34,14 +34,15 @@ inline constexpr index vocabulary_statistics_count = 4;
 
 namespace detail {
 
-inline void check_sliced_label(index label, sliced_cross_entropy_options const& o, index row) {
-  require(label == o.ignore || (0 <= label && label < o.vocabulary),
+inline void check_sliced_label(index label, sliced_cross_entropy_options const& options,
+                               index row) {
+  require(label == options.ignore || (0 <= label && label < options.vocabulary),
           "ops::sliced_cross_entropy: label ", label, " of token ", row,
-          " is outside of the vocabulary of ", o.vocabulary);
+          " is outside of the vocabulary of ", options.vocabulary);
 }
 
-/// The four statistics of a row over the whole vocabulary, from those of its slices, of which there
-/// are `ranks`, `stride` elements apart. Sums are in double.
+/// The statistics of a row over the whole vocabulary, from the four of each of its `ranks` slices:
+/// those of slice r begin at `first + r * stride`. Sums are in double.
 struct joined_statistics {
   template <class A>
   PARALLELLM_HOST_DEVICE joined_statistics(A const* first, index ranks, index stride) {
@@ -59,10 +60,10 @@ struct joined_statistics {
 
   [[nodiscard]] PARALLELLM_HOST_DEVICE double loss() const { return std::log(sum) + top - label; }
 
-  double top = 0;
-  double sum = 0;
+  double top = 0;    // the greatest z = scale * logit
+  double sum = 0;    // of exp(z - top) over all columns
   double label = 0;  // the z of the label
-  index column = 0;  // the first column that reaches the top
+  index column = 0;  // the first column whose z is the greatest
 };
 
 }  // namespace detail
@@ -100,9 +101,9 @@ struct vocabulary_statistics_arguments {
   }
 };
 
-/// vocabulary_statistics(s, statistics, logits, labels, options): statistics [M,4] of logits [M,
-/// columns of the slice] in the statistics' type or one that accumulates in it; labels [M] count in
-/// the whole vocabulary. Cost: one pass over the logits.
+/// vocabulary_statistics(s, statistics, logits, labels, options): the statistics [M, 4] of logits
+/// [M, columns of the slice], in the type in which logits accumulate. labels [M] are columns of the
+/// whole vocabulary, or options.ignore. Cost: one pass over the logits.
 inline constexpr auto vocabulary_statistics = []<class Stream, class A, class L>(
                                                   Stream& s, matrix_view<A> statistics,
                                                   matrix_view<L> logits,
@@ -110,7 +111,7 @@ inline constexpr auto vocabulary_statistics = []<class Stream, class A, class L>
                                                   sliced_cross_entropy_options options) {
   using Logit = std::remove_const_t<L>;
   static_assert(std::is_same_v<A, accumulate_t<Logit>>,
-                "vocabulary_statistics: statistics must have the type in which the logits' "
+                "vocabulary_statistics: statistics must have the type in which the logits' type "
                 "accumulates");
   auto constexpr name = "vocabulary_statistics";
   index const rows = logits.extent(0);
@@ -144,16 +145,17 @@ struct sliced_cross_entropy_arguments {
   void compute(index m) const {
     index const rows = logits.extent(0);
     bool const ignored = labels(m) == options.ignore;
-    detail::joined_statistics const joined(&statistics(0, m, 0), statistics.extent(0), rows * 4);
+    detail::joined_statistics const joined(&statistics(0, m, 0), statistics.extent(0),
+                                           rows * vocabulary_statistics_count);
     losses(m) = ignored ? Loss(0) : static_cast<Loss>(joined.loss());
     correct(m) = !ignored && joined.column == labels(m) && !std::isnan(joined.loss()) ? 1 : 0;
     if (dlogits.empty()) return;
     for (index n = 0; n < logits.extent(1); ++n) {
       double const z = double(options.scale) * double(logits(m, n));
-      double const share =
+      double const dz =
           std::exp(z - joined.top) / joined.sum - (options.first + n == labels(m) ? 1.0 : 0.0);
       dlogits(m, n) =
-          static_cast<T>(static_cast<accumulate_t<T>>(ignored ? 0.0 : options.scale * share));
+          static_cast<T>(static_cast<accumulate_t<T>>(ignored ? 0.0 : options.scale * dz));
     }
   }
 };

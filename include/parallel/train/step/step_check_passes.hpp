@@ -92,7 +92,7 @@ class step_check_passes {
         order_.read(stage.input_gradient, a.task.boundary, m);
         return order_.write(chunk(a.task.stage - 1).output_gradient,
                             plan_.previous_stage_task(a.task).slot, m);
-      case compute: return order_.blame(step_flaw::out_of_order);
+      case compute: return order_.report(step_flaw::out_of_order);
     }
   }
   /// Ends the check, after the last action.

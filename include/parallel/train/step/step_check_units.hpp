@@ -123,7 +123,7 @@ class step_check_units {
         ++in_buffer;
     }
     if (in_buffer == 0) return;
-    if (!a.buffer) return order_.blame(step_flaw::absent);
+    if (!a.buffer) return order_.report(step_flaw::absent);
     auto& buffer = values_[static_cast<std::size_t>(*a.buffer)];
     order_.expect(buffer.open && buffer.tenant == a.model_part && buffer.uses == in_buffer,
                   step_flaw::absent);
@@ -191,7 +191,7 @@ class step_check_units {
             candidate.holds == a.task.microbatch)
           buffer_of_task = &candidate;
       if (buffer_of_task == nullptr || buffer_of_task->added != none)
-        return order_.blame(step_flaw::absent);
+        return order_.report(step_flaw::absent);
       order_.expect(order_.is_complete(buffer_of_task->written), step_flaw::race);
       buffer_of_task->written = buffer_of_task->added = order_.current();
       buffer_of_task->number = state.added + 1;
@@ -320,7 +320,7 @@ class step_check_units {
                            plan_.gathers == gather_time::before_use ? u.updated == none
                                                                     : order_.has_run(u.updated),
                            step_flaw::race);
-      default: order_.blame(step_flaw::out_of_order);
+      default: order_.report(step_flaw::out_of_order);
     }
   }
 

@@ -17,16 +17,18 @@ void describe(family_form& form, model_config& model) {
   form.probability("embd_pdrop", model.emb_pdrop, 0.1);
   form.probability("attn_pdrop", model.attn.attn_pdrop, 0.1);
   form.field("tie_word_embeddings", model.tie_word_embeddings, true);
-  form.initial_values(model.init, true);
+  constexpr bool divides_residual = true;  // by sqrt(2 * layers)
+  form.initial_values(model.init, divides_residual);
   form.activation("activation_function", model.ffn_act_fn, "gelu_new");
   form.require_value("scale_attn_weights", true,
-                     "scores are always divided by the root of head_dim");
+                     "scores are always divided by the square root of head_dim");
   form.require_off("scale_attn_by_inverse_layer_idx",
                    "scores that are scaled by layer are not supported");
   form.require_off("add_cross_attention", "cross-attention is not supported");
-  if (form.writes()) return;
-  static_cast<void>(
-      form.value("reorder_and_upcast_attn"));  // scores are always computed in float32
+  if (form.writes()) return;  // what follows only reads
+  // Named so that it is known to the family; either value is right, because scores are always
+  // computed in float32.
+  static_cast<void>(form.value("reorder_and_upcast_attn"));
   form.require(model.d_model % model.n_heads == 0, "n_head", model.n_heads, " must divide n_embd ",
                model.d_model);
 }
@@ -45,7 +47,7 @@ constexpr stored_layer layers[] = {
     {"transformer.norm_f", {"transformer.ln_f"}},
     {"lm_head", {"lm_head"}}};
 
-/// Masks, which earlier versions of transformers stored.
+/// The ends of names of causal masks, which earlier versions of transformers stored.
 constexpr std::string_view buffers[] = {".attn.bias", ".attn.masked_bias"};
 
 constexpr std::string_view default_targets[] = {"c_attn"};

@@ -39,7 +39,8 @@ constexpr stored_layer layers[] = {
     {"transformer.norm_f", {"gpt_neox.final_layer_norm"}},
     {"lm_head", {"embed_out"}}};
 
-/// Masks and positions' frequencies, which earlier versions of transformers stored.
+/// The ends of names of causal masks and of rotary frequencies, which earlier versions of
+/// transformers stored.
 constexpr std::string_view buffers[] = {".attention.bias", ".attention.masked_bias",
                                         ".rotary_emb.inv_freq"};
 

@@ -12,6 +12,7 @@
 namespace mpt {
 namespace {
 
+/// The patterns and layers of parameters that are not trained.
 [[nodiscard]] nlohmann::json frozen_patterns(optimizer_config const& optimizer) {
   auto patterns = nlohmann::json::array();
   for (auto const& pattern : optimizer.disable_grad) patterns.push_back(pattern.text);
@@ -19,18 +20,19 @@ namespace {
   return patterns;
 }
 
-/// Prefix of the settings that a run which begins with the weights alone may change, as for longer
-/// texts.
+/// Prefix of the settings of the model that a run may change when it loads the weights alone, for
+/// example to train on longer sequences.
 constexpr std::string_view changeable_rope_prefix = "attn_config.rope_";
 
-/// The microbatch whose gradients are a leaf of the canonical order; 0 in the order of ranks.
+/// The sequences of a microbatch, whose gradients are a leaf of the tree that the canonical
+/// reduction order adds up; 0 when gradients are added in the order of ranks.
 [[nodiscard]] std::int64_t canonical_leaf(data_config const& data,
                                           execution_config const& execution) {
   return is_canonical(execution) ? split_batch(data, execution, 1).microbatch : 0;
 }
 
 /// The checkpoints in save_folder that a run with save_overwrite replaces: all of them or, if the
-/// checkpoint `begun_from` ("": none) from which the run began is one of them, those after it.
+/// run began from one of them (`begun_from`; "": from none), those after it.
 [[nodiscard]] std::vector<checkpoint::checkpoint_id> checkpoints_to_replace(
     checkpoint_config const& config, std::filesystem::path const& begun_from) {
   std::vector<checkpoint::checkpoint_id> out;
@@ -42,7 +44,7 @@ constexpr std::string_view changeable_rope_prefix = "attn_config.rope_";
   if (!error &&
       std::filesystem::equivalent(source_folder.parent_path(), config.save_folder, error)) {
     last = checkpoint::checkpoint_id::parse(source_folder.filename().native());
-    if (!last) return out;  // a folder of another name: its order is unknown
+    if (!last) return out;  // the folder's name does not say which checkpoints are later
   }
   for (auto const& entry : checkpoint::list_folders(config.save_folder))
     if (!last || entry.id > *last) out.push_back(entry.id);
@@ -60,8 +62,10 @@ std::optional<found_checkpoint> checkpoint_to_load(checkpoint_config const& chec
   if (!c.save_folder.empty()) {
     auto const newest = checkpoint::latest(c.save_folder);
     if (newest.folder && c.autoresume)
-      return found_checkpoint{*newest.folder, false, newest.note,
-                              checkpoint::if_damaged::set_aside};
+      return found_checkpoint{.folder = *newest.folder,
+                              .weights_only = false,
+                              .note = newest.note,
+                              .on_damage = checkpoint::if_damaged::set_aside};
     require(!c.autoresume || newest.note.empty() || c.save_overwrite, c.save_folder, ": ",
             newest.note,
             "; rescue what is there and remove it to begin anew, or replace it with "
@@ -74,29 +78,34 @@ std::optional<found_checkpoint> checkpoint_to_load(checkpoint_config const& chec
             "with save_overwrite=true, or choose another save_folder");
   }
   if (c.load_path.empty() && !checkpoint.pretrained.empty())
-    return found_checkpoint{checkpoint.pretrained, true, {}};
+    return found_checkpoint{.folder = checkpoint.pretrained, .weights_only = true, .note = {}};
   require(!c.load_path.empty() || checkpoint.adapter.empty(), checkpoint.adapter,
-          ": is an adapter, but the run has no model's weights for it; give load_path or "
+          ": is an adapter, but the run has no weights of the model it adapts; give load_path or "
           "model.pretrained_model_name_or_path");
   if (c.load_path.empty()) return std::nullopt;
-  if (hf::is_model(c.load_path)) return found_checkpoint{c.load_path, true, {}};
-  if (is_checkpoint(c.load_path)) return found_checkpoint{c.load_path, c.load_weights_only, {}};
+  if (hf::is_model(c.load_path))
+    return found_checkpoint{.folder = c.load_path, .weights_only = true, .note = {}};
+  if (is_checkpoint(c.load_path))
+    return found_checkpoint{.folder = c.load_path, .weights_only = c.load_weights_only, .note = {}};
   bool const is_composer_file = std::filesystem::path(c.load_path).extension() == ".pt";
   require(!is_composer_file || parallel::files::exists(c.load_path), "load_path ", c.load_path,
-          ": there is no such file; a run of ours has folders like ep0-ba100, and of the one that "
-          "holds them the latest is taken: give that folder");
+          ": there is no such file; a run of ours has folders like ep0-ba100: give one of them, or "
+          "the folder that holds them, whose latest checkpoint is taken");
   auto const newest = checkpoint::latest(c.load_path);
   require(newest.folder.has_value(), "load_path ", c.load_path,
-          ": there is no checkpoint here; name a folder like ep0-ba100, one that holds such, or a "
-          "Hugging Face folder");
-  return found_checkpoint{*newest.folder, c.load_weights_only, newest.note,
-                          checkpoint::if_damaged::go_back};
+          ": there is no checkpoint here; give a folder like ep0-ba100, one that holds such "
+          "folders, or a Hugging Face folder");
+  return found_checkpoint{.folder = *newest.folder,
+                          .weights_only = c.load_weights_only,
+                          .note = newest.note,
+                          .on_damage = checkpoint::if_damaged::go_back};
 }
 
 void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
                model_config const& model, optimizer_config const& optimizer,
                execution_config const& execution, std::int64_t batch, bool is_stopped) {
-  if (is_stopped) notes.emplace_back("early_stopper ended this run, and keeps it so");
+  if (is_stopped)
+    notes.emplace_back("early_stopper has ended this run, so it trains no further batch");
   if (!found.note.empty()) notes.push_back("note: " + found.note);
   auto const folder = found.folder.string();
   notes.push_back(found.weights_only ? parallel::concat("weights of ", folder)
@@ -182,9 +191,10 @@ nlohmann::json data_order_of(model_config const& model, data_config const& data,
                         {"proportion", json_or_null(stream.weight.proportion)},
                         {"repeat", json_or_null(stream.weight.repeat)},
                         {"choose", json_or_null(stream.weight.choose)}});
-  bool const sees_texts = model.attn.attn_uses_sequence_id;  // else these tokens have no effect
-  out["eos_token_id"] = sees_texts ? json_or_null(data.train_loader.eos_token_id) : nullptr;
-  out["bos_token_id"] = sees_texts ? json_or_null(data.train_loader.bos_token_id) : nullptr;
+  // The tokens that divide packed texts; without attn_uses_sequence_id they have no effect.
+  bool const divides_texts = model.attn.attn_uses_sequence_id;
+  out["eos_token_id"] = divides_texts ? json_or_null(data.train_loader.eos_token_id) : nullptr;
+  out["bos_token_id"] = divides_texts ? json_or_null(data.train_loader.bos_token_id) : nullptr;
   if (auto const& examples = data.train_loader.finetuning) {
     out["target_prompts"] = examples->target_prompts;
     out["target_responses"] = examples->target_responses;
@@ -201,20 +211,21 @@ nlohmann::json data_order_of(model_config const& model, data_config const& data,
 void require_same_order(nlohmann::json const& saved, nlohmann::json const& current,
                         std::filesystem::path const& folder) {
   auto const is_compared = [&](std::string const& key) {
+    if (key.starts_with("data_")) return false;  // compared below
     bool const is_newer_key =
         key == "shares_of_streams" || key == "eos_token_id" || key == "bos_token_id";
-    return !key.starts_with("data_") &&
-           (!is_newer_key || saved.contains(key));  // absent from earlier versions
+    return !is_newer_key || saved.contains(key);  // earlier versions did not save it
   };
-  if (auto const found = first_difference(saved, current, is_compared))
+  if (auto const difference = first_difference(saved, current, is_compared))
     parallel::fail(
-        folder.string(), ": was trained with ", found->name, " = ", found->first, ", this run has ",
-        found->second,
+        folder.string(), ": was trained with ", difference->name, " = ", difference->first,
+        ", this run has ", difference->second,
         "; make them equal to continue, or take only the weights with load_weights_only=true");
   for (char const* const key : {"data_checksum", "data_contents", "data_hashes"}) {
     if (!saved.contains(key) || !current.contains(key)) continue;
     auto const& saved_value = saved.at(key);
     auto const& current_value = current.at(key);
+    // Hashes of files can be compared only if the files were written in the same way.
     bool const comparable =
         !saved_value.is_object() || !current_value.is_object() ||
         saved_value.value("written_as", nlohmann::json()) == current_value.at("written_as");

@@ -63,19 +63,19 @@ ordered_json json_of_recomputation(run_plan const& plan) {
 }
 
 ordered_json json_of_memory(checkpoint_config const& checkpoint, run_plan const& plan) {
-  auto by_stage = ordered_json::array();
-  for (auto const& stage : plan.by_stage)
-    by_stage.push_back({{"total_bytes", stage.total()}, {"bytes", to_json(stage)}});
+  auto by_pipeline_rank = ordered_json::array();
+  for (auto const& rank : plan.by_pipeline_rank)
+    by_pipeline_rank.push_back({{"total_bytes", rank.total()}, {"bytes", to_json(rank)}});
   ordered_json out{{"total_bytes", plan.memory.total()},
                    {"bytes", to_json(plan.memory)},
                    {"host_bytes", plan.memory.offloaded},
-                   {"by_pipeline_rank", std::move(by_stage)}};
+                   {"by_pipeline_rank", std::move(by_pipeline_rank)}};
   out["available_bytes"] = plan.available > 0 ? ordered_json(plan.available) : ordered_json();
   out["fits"] = plan.available > 0 ? ordered_json(fits(plan)) : ordered_json();
   if (!checkpoint.save_folder.empty()) {
     std::size_t largest = 0;
-    for (auto const& stage : plan.by_stage)
-      largest = std::max(largest, bytes_to_save(checkpoint, stage));
+    for (auto const& rank : plan.by_pipeline_rank)
+      largest = std::max(largest, bytes_to_save(checkpoint, rank));
     out["checkpoint_bytes"] = largest;
     out["saves_in_background"] = plan.saves_in_background;
   }

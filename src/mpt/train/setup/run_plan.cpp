@@ -13,14 +13,14 @@
 namespace mpt {
 namespace {
 
-[[nodiscard]] std::string size_text(std::size_t n) {
-  return console::bytes(static_cast<double>(n));
+[[nodiscard]] std::string size_text(std::size_t bytes) {
+  return console::bytes(static_cast<double>(bytes));
 }
 
 }  // namespace
 
 train::memory_plan const& run_plan::for_pipeline_rank(int pipeline_rank) const {
-  return by_stage.at(static_cast<std::size_t>(pipeline_rank));
+  return by_pipeline_rank.at(static_cast<std::size_t>(pipeline_rank));
 }
 
 double run_plan::recomputed_per_token(index sequence_length) const {
@@ -72,16 +72,17 @@ std::string describe_layout(execution_config const& execution, training_layout c
   auto const& p = execution.parallelism;
   return fmt::format(
       "{}{}{}{}, ZeRO stage {}", layout.ranks(), layout.ranks() == 1 ? "" : ": " + layout.text(),
-      p.tensor > 1 && p.sequence_parallel ? " (rows divided too)" : "",
+      p.tensor > 1 && p.sequence_parallel ? " (sequence parallel)" : "",
       p.context == 1                                                 ? ""
       : p.context_method == parallel::context_parallel::method::ring ? " (ring attention)"
-                                                                     : " (heads exchanged)",
+                                                                     : " (Ulysses attention)",
       execution.zero_stage);
 }
 
 std::string describe_sharding(execution_config const& execution, run_plan const& plan) {
   if (execution.zero_stage < 2 || train::place_in(plan.layout, level_of(execution)).shards == 1)
     return {};
+  // A mark for choices that the configuration leaves to the plan.
   auto const automatic = [](std::optional<bool> const& setting) {
     return setting ? "" : " (automatic)";
   };
@@ -100,8 +101,10 @@ std::string describe_sharding(execution_config const& execution, run_plan const&
 
 std::string describe_stages(model_config const& model, parallelism_config const& parallelism) {
   auto const& p = parallelism;
+  int const microbatches =
+      2 * p.pipeline;  // every schedule accepts so many, and its stages do not depend on it
   auto const schedule =
-      parallel::pipeline::make_schedule(p.schedule, p.pipeline, 2 * p.pipeline, p.stages_per_rank);
+      parallel::pipeline::make_schedule(p.schedule, p.pipeline, microbatches, p.stages_per_rank);
   std::vector<std::string> blocks;
   for (auto const& stage : parallel::pipeline::assign_blocks(
            schedule, static_cast<int>(model.n_layers), p.blocks_by_stage))
@@ -112,24 +115,24 @@ std::string describe_stages(model_config const& model, parallelism_config const&
 
 namespace {
 
-/// Adds what is trained, in which precision, by which optimizer.
+/// Adds the model, its adapters, the precision and the optimizer.
 void add_model_rows(console::table& table, model_config const& model,
                     optimizer_config const& optimizer, execution_config const& execution) {
   table.row("parameters", console::grouped(parameter_count(model)));
   table.row("model", fmt::format("{} layers × {}, {} heads, vocabulary {}, {}", model.n_layers,
                                  model.d_model, model.n_heads, console::grouped(model.vocab_size),
                                  positions_name(model)));
-  bool const rounds = execution.reduce_dtype == parallel::zero::reduce_dtype::bf16;
+  bool const reduces_in_bf16 = execution.reduce_dtype == parallel::zero::reduce_dtype::bf16;
   if (model.lora)
     table.row("adapters",
-              fmt::format("of rank {}{}, {} parameters, which alone are trained", model.lora->rank,
-                          model.lora->rank_pattern.empty() ? "" : " (some of others)",
+              fmt::format("of rank {}{}, {} parameters, only these are trained", model.lora->rank,
+                          model.lora->rank_pattern.empty() ? "" : " (some of other ranks)",
                           console::grouped(adapter_parameter_count(model))));
   table.row("precision", fmt::format("{}{}",
                                      execution.precision == precision_kind::fp32 ? "fp32"
-                                     : rounds ? "bf16, fp32 master weights"
-                                              : "bf16, fp32 master weights and reductions",
-                                     rounds ? ", gradients travel in bf16" : ""));
+                                     : reduces_in_bf16 ? "bf16, fp32 master weights"
+                                                       : "bf16, fp32 master weights and reductions",
+                                     reduces_in_bf16 ? ", gradients are sent in bf16" : ""));
   table.row(
       "optimizer",
       fmt::format(
@@ -139,7 +142,7 @@ void add_model_rows(console::table& table, model_config const& model,
                                                                             : ", partly frozen"));
 }
 
-/// Adds how ranks share the model and the batch.
+/// Adds how `ranks` ranks divide the model and the batch.
 void add_rank_rows(console::table& table, model_config const& model, data_config const& data,
                    execution_config const& execution, run_plan const& plan, int ranks) {
   table.row("ranks", describe_layout(execution, plan.layout));
@@ -148,6 +151,7 @@ void add_rank_rows(console::table& table, model_config const& model, data_config
   if (auto const text = describe_sharding(execution, plan); !text.empty())
     table.row("sharding", text);
   auto const data_rank_count = data_ranks(plan.layout);
+  // The data ranks that have one sequence more, where the batch is not divisible.
   auto const larger_share_count =
       is_canonical(execution) ? 0 : data.global_train_batch_size % data_rank_count;
   table.row(
@@ -169,6 +173,7 @@ void add_rank_rows(console::table& table, model_config const& model, data_config
                           data_rank_count));
 }
 
+/// Adds which activations the backward pass recomputes, and at which cost.
 void add_recomputation_row(console::table& table, model_config const& model,
                            execution_config const& execution, run_plan const& plan) {
   if (plan.recompute.empty()) return;
@@ -198,10 +203,11 @@ void add_work_rows(console::table& table, model_config const& model, data_config
   table.row(
       "FLOPs per token",
       fmt::format("{} ({} + 12·L·d·S), causal {}", console::count(flops),
-                  model.lora ? "4N + 6 of adapters" : "6N",
+                  model.lora ? "4N + 6A" : "6N",
                   console::count(static_cast<double>(causal_flops_per_token(model, length)))));
 }
 
+/// Adds the memory of the rank that needs most.
 void add_memory_rows(console::table& table, run_plan const& plan) {
   table.row("memory per rank", size_text(plan.memory.total()));
   table.row("  parameters", size_text(plan.memory.values));
@@ -210,31 +216,33 @@ void add_memory_rows(console::table& table, run_plan const& plan) {
   table.row("  master weights", size_text(plan.memory.master));
   table.row("  optimizer", size_text(plan.memory.optimizer));
   if (plan.memory.offloaded > 0)
-    table.row("  in the host's memory", size_text(plan.memory.offloaded));
+    table.row("  moved to the host's memory", size_text(plan.memory.offloaded));
   if (plan.memory.buffers > 0) table.row("  unit buffers", size_text(plan.memory.buffers));
   table.row("  activations", size_text(plan.memory.activations));
   if (plan.memory.scratch.total() > 0)
     table.row("  operations' scratch", size_text(plan.memory.scratch.total()));
-  if (plan.by_stage.size() > 1) {
+  if (plan.by_pipeline_rank.size() > 1) {
     std::string totals;
-    for (auto const& stage : plan.by_stage)
-      totals += (totals.empty() ? "" : ", ") + size_text(stage.total());
+    for (auto const& rank : plan.by_pipeline_rank)
+      totals += (totals.empty() ? "" : ", ") + size_text(rank.total());
     table.row("by pipeline rank", totals);
   }
   if (plan.available > 0) table.row("available per rank", size_text(plan.available));
 }
 
+/// Adds the largest part of a checkpoint that a rank writes.
 void add_checkpoint_row(console::table& table, checkpoint_config const& checkpoint,
                         run_plan const& plan) {
   if (checkpoint.save_folder.empty()) return;
   std::size_t largest = 0;
-  for (auto const& stage : plan.by_stage)
-    largest = std::max(largest, bytes_to_save(checkpoint, stage));
+  for (auto const& rank : plan.by_pipeline_rank)
+    largest = std::max(largest, bytes_to_save(checkpoint, rank));
   table.row(
       "checkpoint per rank",
       fmt::format("{}, {}", size_text(largest),
                   plan.saves_in_background ? "copied to the host and written in the background"
-                                           : "for which training stops: no memory for a copy"));
+                                           : "training stops while it is written: no memory for "
+                                             "a copy"));
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST_CASE(
 TEST_CASE("counters of a checkpoint: a run that is already complete is no contradiction") {
   CHECK(problem(nlohmann::json::parse(
                     R"({"batches": 31, "epoch": 3, "batch_in_epoch": 1, "tokens": 0})"),
-                "ep3-ba31") == "no error");
+                "ep3-ba31") == "");
 }
 
 }  // namespace possible_counters_test

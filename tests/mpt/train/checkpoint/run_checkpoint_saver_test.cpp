@@ -337,8 +337,8 @@ TEST_CASE("bytes_to_save: the plan is at least the saved bytes, and exceeds them
     std::size_t largest = 0;
     for (auto const& [rank, bytes] : by_file) largest = std::max(largest, bytes);
     std::size_t planned = 0;
-    for (auto const& stage : plan.by_stage)
-      planned = std::max(planned, bytes_to_save(config.checkpoint, stage));
+    for (auto const& rank : plan.by_pipeline_rank)
+      planned = std::max(planned, bytes_to_save(config.checkpoint, rank));
     CHECK(largest <= planned);
     CHECK(10 * largest >= 8 * planned);
   }

@@ -416,9 +416,10 @@ TEST_CASE("describe_plan: the table has the layout and the memory of every pipel
   config.execution.parallelism.tensor = config.execution.parallelism.pipeline = 2;
   config.data.device_train_microbatch_size = 3;
   auto const plan = mpt::plan_run<float>(config, 8, 8);
-  REQUIRE(plan.by_stage.size() == 2);
-  CHECK(plan.memory.total() == std::max(plan.by_stage[0].total(), plan.by_stage[1].total()));
-  CHECK(plan.by_stage[0].total() != plan.by_stage[1].total());
+  REQUIRE(plan.by_pipeline_rank.size() == 2);
+  CHECK(plan.memory.total() ==
+        std::max(plan.by_pipeline_rank[0].total(), plan.by_pipeline_rank[1].total()));
+  CHECK(plan.by_pipeline_rank[0].total() != plan.by_pipeline_rank[1].total());
   auto const text = mpt::describe_plan(config, plan, 8, 3);
   for (char const* const part :
        {"8: pipeline 2 x shard 2 x tensor 2, ZeRO stage 3", "1f1b, 2 stages of 2 and 1 blocks",

@@ -89,18 +89,15 @@ void check(sizes size, variant variation, thread_order other) {
   problem<double> truth(got);
   auto rerun = got;
   parallel::reference::stream r;
-  truth.forward(r);
-  truth.backward(r);
+  truth.forward_and_backward(r);
   block_stream ascending;
-  got.forward(ascending);
-  got.backward(ascending);
+  got.forward_and_backward(ascending);
   CHECK(worst_difference(got.out, truth.out) <= bound<T> * greatest(truth.out));
   CHECK(worst_difference(got.log_sums, truth.log_sums) <=
         std::min(bound<T>, 1e-5) * std::max(1.0, greatest(truth.log_sums)));
   CHECK(worst_difference(got.gradients, truth.gradients) <= bound<T> * greatest(truth.gradients));
   block_stream mixed{other};
-  rerun.forward(mixed);
-  rerun.backward(mixed);
+  rerun.forward_and_backward(mixed);
   CHECK(got.out == rerun.out);
   CHECK(got.log_sums == rerun.log_sums);
   CHECK(got.gradients == rerun.gradients);
@@ -196,18 +193,8 @@ TEST_CASE(
 }
 
 TEST_CASE("attention kernels: keys outside of the window are not read") {
-  index const keys = 200;
-  problem<float> p({1, 10, keys, 1, 1, 16}, {.window = 20});
-  for (int const operand : {1, 2}) {
-    auto const view = p.part(p.inputs.data(), operand);
-    for (index j = 0; j < 128; ++j)
-      std::fill_n(view.row(0, j, 0), 16, std::numeric_limits<float>::quiet_NaN());
-  }
   block_stream s;
-  p.forward(s);
-  CHECK(std::ranges::none_of(p.out, [](float x) { return std::isnan(x); }));
-  p.backward(s);
-  CHECK(std::ranges::none_of(p.gradients, [](float x) { return std::isnan(x); }));
+  check_keys_outside_window(s, 200, 128);
 }
 
 TEST_CASE("attention kernels: a NaN in the inputs is not hidden") {
@@ -263,8 +250,7 @@ TEST_CASE_TEMPLATE(
       auto small = initial;
       std::vector<std::size_t> small_requests;
       block_stream other{thread_order::shuffled, shared, &small_requests};
-      small.forward(other);
-      small.backward(other);
+      small.forward_and_backward(other);
       CHECK(small.gradients == large.gradients);
       // tiles are smaller only where the device requires it
       REQUIRE(small_requests.size() == requests.size());
