@@ -6,11 +6,9 @@
 // thread that initialises MPI.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <span>
 #include <string_view>
@@ -19,32 +17,10 @@
 
 #include <mpi.h>
 
-#include <parallel/core/config.hpp>
+#include <parallel/comm/mpi/launched_count.hpp>
 #include <parallel/core/error.hpp>
 
 namespace parallel::mpi {
-
-/// The number of processes that were started together, from the launcher's environment variables.
-struct launched_count {
-  std::string_view variable = {};  ///< the variable with the number; empty: none
-  int processes = 1;
-};
-
-/// `read_variable(name)` gives a variable's value or null. The largest number counts.
-[[nodiscard]] inline launched_count count_launched(
-    std::function<char const*(char const*)> const& read_variable) {
-  launched_count out;
-  constexpr std::array sizes{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
-  auto const keep_larger = [&](char const* name) {
-    char const* const text = read_variable(name);
-    int const processes = text == nullptr ? 1 : std::atoi(text);
-    if (processes > out.processes) out = {name, processes};
-  };
-  for (char const* const name : sizes) keep_larger(name);
-  // SLURM sets task counts in batch scripts too; only in a step of srun are the tasks processes.
-  if (read_variable("SLURM_STEP_ID") != nullptr) keep_larger("SLURM_STEP_NUM_TASKS");
-  return out;
-}
 
 /// Throws `error` with MPI's text for `code` unless `code` is MPI_SUCCESS.
 inline void check(int code, std::string_view call) {

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include <parallel/comm/mpi/environment.hpp>
+#include <parallel/comm/mpi/launched_count.hpp>
 
 namespace launched_count_test {
 
