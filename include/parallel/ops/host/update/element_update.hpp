@@ -38,30 +38,6 @@ template <int Lanes>
   return simd::select(floats(0.0F) < simd::abs(x), signed_one, x);
 }
 
-template <int Lanes>
-[[gnu::always_inline]] inline void update_packs(ops::detail::adamw_factors<float> const& f,
-                                                simd::pack<float, Lanes> const& g,
-                                                simd::pack<float, Lanes>& p,
-                                                simd::pack<float, Lanes>& m,
-                                                simd::pack<float, Lanes>& v) {
-  m = m * broadcast<Lanes>(f.beta1) + g * broadcast<Lanes>(f.one_minus_beta1);
-  v = v * broadcast<Lanes>(f.beta2) + g * g * broadcast<Lanes>(f.one_minus_beta2);
-  auto const denominator =
-      simd::fma(square_root(v), broadcast<Lanes>(f.inverse_correction2), broadcast<Lanes>(f.eps));
-  p = p * broadcast<Lanes>(f.decay) - m / denominator * broadcast<Lanes>(f.step_size);
-}
-
-template <int Lanes>
-[[gnu::always_inline]] inline void update_packs(ops::detail::lion_factors<float> const& f,
-                                                simd::pack<float, Lanes> const& g,
-                                                simd::pack<float, Lanes>& p,
-                                                simd::pack<float, Lanes>& m) {
-  auto const change = g - m;
-  auto const sign = sign_of(m + change * broadcast<Lanes>(f.one_minus_beta1));
-  p = p * broadcast<Lanes>(f.decay) - sign * broadcast<Lanes>(f.lr);
-  m = m + change * broadcast<Lanes>(f.one_minus_beta2);
-}
-
 }  // namespace detail
 
 template <template <class> class Factors, class T, class A>
@@ -75,19 +51,40 @@ void run_operation(stream& s, ops::update_arguments<Factors, T, A> const& a) {
             =, values = a.values.data(), weights = a.master.data(), gradients = a.gradients.data(),
             first = a.states.front().data(), second = a.states.back().data()
           ](auto lanes, index i, index left) __attribute__((always_inline)) {
-            auto const g = simd::load_partial<lanes>(gradients + i, left) * broadcast<lanes>(scale);
-            auto p = simd::load_partial<lanes>(weights + i, left);
-            auto m = simd::load_partial<lanes>(first + i, left);
+            // the expressions of each update stay whole, since a compiler that contracts products
+            // and sums would give other bits of the same expressions in functions
             if constexpr (std::size(Factors<float>::states) == 2) {
-              auto v = simd::load_partial<lanes>(second + i, left);
-              detail::update_packs<lanes>(f, g, p, m, v);
+              auto const g =
+                  simd::load_partial<lanes>(gradients + i, left) * broadcast<lanes>(scale);
+              auto const m =
+                  simd::load_partial<lanes>(first + i, left) * broadcast<lanes>(f.beta1) +
+                  g * broadcast<lanes>(f.one_minus_beta1);
+              auto const v =
+                  simd::load_partial<lanes>(second + i, left) * broadcast<lanes>(f.beta2) +
+                  g * g * broadcast<lanes>(f.one_minus_beta2);
+              auto const denominator =
+                  simd::fma(detail::square_root(v), broadcast<lanes>(f.inverse_correction2),
+                            broadcast<lanes>(f.eps));
+              auto const p =
+                  simd::load_partial<lanes>(weights + i, left) * broadcast<lanes>(f.decay) -
+                  m / denominator * broadcast<lanes>(f.step_size);
+              simd::store_partial(first + i, m, left);
               simd::store_partial(second + i, v, left);
+              simd::store_partial(weights + i, p, left);
+              simd::store_partial(values + i, p, left);
             } else {
-              detail::update_packs<lanes>(f, g, p, m);
+              auto const m = simd::load_partial<lanes>(first + i, left);
+              auto const change =
+                  simd::load_partial<lanes>(gradients + i, left) * broadcast<lanes>(scale) - m;
+              auto const sign = detail::sign_of(m + change * broadcast<lanes>(f.one_minus_beta1));
+              auto const p =
+                  simd::load_partial<lanes>(weights + i, left) * broadcast<lanes>(f.decay) -
+                  sign * broadcast<lanes>(f.lr);
+              simd::store_partial(first + i, m + change * broadcast<lanes>(f.one_minus_beta2),
+                                  left);
+              simd::store_partial(weights + i, p, left);
+              simd::store_partial(values + i, p, left);
             }
-            simd::store_partial(first + i, m, left);
-            simd::store_partial(weights + i, p, left);
-            simd::store_partial(values + i, p, left);
           });
     } else {
       ops::compute(a);
