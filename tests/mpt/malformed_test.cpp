@@ -43,6 +43,12 @@ namespace pc = parallel::checkpoint;
 using data_test::put_file;
 using nlohmann::json;
 
+std::string with_replaced(std::string text, std::string_view from, std::string_view to) {
+  for (auto i = text.find(from); i != text.npos; i = text.find(from, i + to.size()))
+    text.replace(i, from.size(), to);
+  return text;
+}
+
 /// One row: the malformed input, and the message for it.
 struct row {
   std::string input;
@@ -62,25 +68,15 @@ struct group {
   /// The message of the error that `action` throws, without the folder's name.
   template <class Action>
   [[nodiscard]] std::string message_without_folder(Action const& action) const {
-    auto message = data_test::message_of(action);
     auto const name = folder.path().native();
-    for (auto i = message.find(name + "/"); i != message.npos; i = message.find(name + "/"))
-      message.erase(i, name.size() + 1);
-    for (auto i = message.find(name); i != message.npos; i = message.find(name))
-      message.replace(i, name.size(), "FOLDER");
-    return message;
+    auto const message = with_replaced(data_test::message_of(action), name + "/", "");
+    return with_replaced(message, name, "FOLDER");
   }
 
   std::string heading;
   data_test::scratch_folder folder;
   std::vector<row> rows;
 };
-
-std::string with_replaced(std::string text, std::string_view from, std::string_view to) {
-  for (auto i = text.find(from); i != text.npos; i = text.find(from, i + to.size()))
-    text.replace(i, from.size(), to);
-  return text;
-}
 
 /// Escapes text for a cell of a Markdown table.
 std::string cell(std::string_view text) {

@@ -2,8 +2,8 @@
 // attention: rotary positions, and a factor on queries that grows with their position
 // (`attn_temperature_tuning`).
 //
-// And the numbers that they take: ALiBi slopes (Press, Smith, Lewis, 2022, section 3), as MPT
-// computes them, and frequencies of rotary positions: frequency[i] = theta^(-2i/D), scaled as the
+// And their constants: ALiBi slopes (Press, Smith, Lewis, 2022, section 3), as MPT computes
+// them, and frequencies of rotary positions: frequency[i] = theta^(-2i/D), scaled as the
 // configuration says. Linear scaling divides all frequencies by the factor. Llama 3.1's scaling
 // divides only those of long wavelengths, which turn less than once in the sequence length of
 // training, with a smooth transition. YaRN does so too, with a transition that is linear in the

@@ -93,7 +93,7 @@ class trainer {
     train::train_batches(*this, run_.batch, last);
     reports_.pace().end();
     profile(true);
-    saves_.last_checkpoint();
+    saves_.summarize();
     reports_.finish();
     return run_.summary;
   }
@@ -133,9 +133,10 @@ class trainer {
     if (saves_.completing([&] { return guard.must_roll_back(result.outcome, r); })) {
       phases_.enter(&run_deadlines::save);
       saves_.complete();
+      saves_.summarize();
       phases_.enter(&run_deadlines::load);
       auto const state = load(agree_on_sound(
-          run_.comm, run_.host, guard.rollback_checkpoint(saves_.last_checkpoint(), batches)));
+          run_.comm, run_.host, guard.rollback_checkpoint(run_.summary.checkpoint, batches)));
       guard.roll_back(state);
       first = state.batches + 1;
       phases_.enter(&run_deadlines::step);

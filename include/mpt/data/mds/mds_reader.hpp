@@ -51,8 +51,7 @@ class mds_reader {
   /// Opens `folder`/`split`; throws when index.json is absent or wrong.
   explicit mds_reader(std::filesystem::path folder, mds_reader_options options = {});
 
-  mds_reader(mds_reader const&) = delete;  // samples point into shards_
-  mds_reader& operator=(mds_reader const&) = delete;
+  mds_reader(mds_reader&&) = delete;  // samples point into shards_
 
   [[nodiscard]] std::filesystem::path const& folder() const { return folder_; }
   /// Number of samples.

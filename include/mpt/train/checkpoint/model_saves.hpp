@@ -76,10 +76,9 @@ class model_saves {
     }
   }
 
-  /// The folder of the last checkpoint that was written or loaded; "" if there is none.
-  std::string const& last_checkpoint() {
+  /// Brings the saves and the last checkpoint in the run's summary up to date.
+  void summarize() {
     if (saves_) saves_->summarize(run_.summary);
-    return run_.summary.checkpoint;
   }
   [[nodiscard]] double held_up_seconds() const { return saves_ ? saves_->held_up_seconds() : 0.0; }
 

@@ -22,8 +22,7 @@ class weight_source {
   };
 
   weight_source() = default;
-  weight_source(weight_source const&) = delete;
-  weight_source& operator=(weight_source const&) = delete;
+  weight_source(weight_source&&) = delete;
   virtual ~weight_source() = default;
 
   /// The shape of a parameter; throws where the source lacks it.

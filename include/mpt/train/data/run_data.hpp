@@ -21,8 +21,7 @@ namespace mpt {
 class run_batches {
  public:
   run_batches() = default;
-  run_batches(run_batches const&) = delete;
-  run_batches& operator=(run_batches const&) = delete;
+  run_batches(run_batches&&) = delete;
   virtual ~run_batches() = default;
 
   [[nodiscard]] virtual index batches_per_epoch() const = 0;
@@ -57,8 +56,7 @@ class evaluation_set {
   using reader = std::function<std::optional<sequences>()>;
 
   evaluation_set() = default;
-  evaluation_set(evaluation_set const&) = delete;
-  evaluation_set& operator=(evaluation_set const&) = delete;
+  evaluation_set(evaluation_set&&) = delete;
   virtual ~evaluation_set() = default;
 
   /// Whether its batches read no disk.
@@ -86,8 +84,7 @@ template <class Mesh>
 class run_data {
  public:
   run_data() = default;
-  run_data(run_data const&) = delete;
-  run_data& operator=(run_data const&) = delete;
+  run_data(run_data&&) = delete;
   virtual ~run_data() = default;
 
   /// The share of data rank `rank`. Throws when there is too little for one batch.

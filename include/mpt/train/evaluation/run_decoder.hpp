@@ -45,8 +45,7 @@ class run_decoder {
     if (shares_model())  // created here, as later not all ranks read at the same time
       static_cast<void>(resources_.mesh.control_of_model());
   }
-  run_decoder(run_decoder const&) = delete;
-  run_decoder& operator=(run_decoder const&) = delete;
+  run_decoder(run_decoder&&) = delete;
 
   /// The decoder of this data rank. The ranks that share its model must read the same texts.
   [[nodiscard]] decoder<T, Device, Comm>& texts() { return texts_; }

@@ -21,8 +21,7 @@ struct task_scores {
 class run_tasks {
  public:
   run_tasks() = default;
-  run_tasks(run_tasks const&) = delete;
-  run_tasks& operator=(run_tasks const&) = delete;
+  run_tasks(run_tasks&&) = delete;
   virtual ~run_tasks() = default;
 
   /// Collective over the ranks of `sharing`: every rank gets all scores of `model`.

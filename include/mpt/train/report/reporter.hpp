@@ -62,8 +62,7 @@ class reporter {
   reporter(data_config const& data, checkpoint_config const& checkpoint,
            callbacks_config const& callbacks, output_config const& output, int ranks,
            std::int64_t first_batch, tracker_opener const& open_trackers = {});
-  reporter(reporter const&) = delete;
-  reporter& operator=(reporter const&) = delete;
+  reporter(reporter&&) = delete;
 
   /// Without `finish` the run has failed: ends the trackers so, and shows their messages.
   ~reporter();

@@ -45,8 +45,7 @@ class step_passes {
         c.boundaries.push_back(memory.cut(bytes.boundary));
     }
   }
-  step_passes(step_passes const&) = delete;
-  step_passes& operator=(step_passes const&) = delete;
+  step_passes(step_passes&&) = delete;
 
   /// Whether no rank of this pipeline has a sequence for a microbatch.
   [[nodiscard]] bool is_empty(int microbatch) const {

@@ -51,8 +51,7 @@ struct step_state {
                               on_device<Device>(std::move(chosen)))),
         placed(model, device, groups, options, optimizers, by_group.key_of),
         results(device, by_tree()) {}
-  step_state(step_state const&) = delete;
-  step_state& operator=(step_state const&) = delete;
+  step_state(step_state&&) = delete;
 
   /// Whether sums have the canonical order.
   [[nodiscard]] bool by_tree() const {

@@ -21,7 +21,7 @@ template <class T>
   };
 }
 
-/// Others run plain loops.
+/// The form of a function that has none for packs: it runs in plain loops.
 struct no_packs {};
 template <class F>
 [[nodiscard]] no_packs simd_form(in_packs, F const&) {

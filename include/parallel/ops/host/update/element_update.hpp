@@ -40,51 +40,63 @@ template <int Lanes>
 
 }  // namespace detail
 
-template <template <class> class Factors, class T, class A>
-void run_operation(stream& s, ops::update_arguments<Factors, T, A> const& a) {
+// Each update is one expression within its loop: a compiler that contracts products and sums would
+// give other bits of the same expression in a function that both share.
+template <class T, class A>
+void run_operation(stream& s, ops::update_arguments<ops::detail::adamw_factors, T, A> const& a) {
   s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
-      Factors<float> const f(a.options);
+      ops::detail::adamw_factors<float> const f(a.options);
       float const scale = a.options.gradient_scale == nullptr ? 1.0F : *a.options.gradient_scale;
       for_packs(
           threads, std::ssize(a.values), [
-            =, values = a.values.data(), weights = a.master.data(), gradients = a.gradients.data(),
-            first = a.states.front().data(), second = a.states.back().data()
+            =, values = a.values.data(), weights = a.master.data(), first = a.states[0].data(),
+            second = a.states[1].data(), gradients = a.gradients.data()
           ](auto lanes, index i, index left) __attribute__((always_inline)) {
-            // the expressions of each update stay whole, since a compiler that contracts products
-            // and sums would give other bits of the same expressions in functions
-            if constexpr (std::size(Factors<float>::states) == 2) {
-              auto const g =
-                  simd::load_partial<lanes>(gradients + i, left) * broadcast<lanes>(scale);
-              auto const m =
-                  simd::load_partial<lanes>(first + i, left) * broadcast<lanes>(f.beta1) +
-                  g * broadcast<lanes>(f.one_minus_beta1);
-              auto const v =
-                  simd::load_partial<lanes>(second + i, left) * broadcast<lanes>(f.beta2) +
-                  g * g * broadcast<lanes>(f.one_minus_beta2);
-              auto const denominator =
-                  simd::fma(detail::square_root(v), broadcast<lanes>(f.inverse_correction2),
-                            broadcast<lanes>(f.eps));
-              auto const p =
-                  simd::load_partial<lanes>(weights + i, left) * broadcast<lanes>(f.decay) -
-                  m / denominator * broadcast<lanes>(f.step_size);
-              simd::store_partial(first + i, m, left);
-              simd::store_partial(second + i, v, left);
-              simd::store_partial(weights + i, p, left);
-              simd::store_partial(values + i, p, left);
-            } else {
-              auto const m = simd::load_partial<lanes>(first + i, left);
-              auto const change =
-                  simd::load_partial<lanes>(gradients + i, left) * broadcast<lanes>(scale) - m;
-              auto const sign = detail::sign_of(m + change * broadcast<lanes>(f.one_minus_beta1));
-              auto const p =
-                  simd::load_partial<lanes>(weights + i, left) * broadcast<lanes>(f.decay) -
-                  sign * broadcast<lanes>(f.lr);
-              simd::store_partial(first + i, m + change * broadcast<lanes>(f.one_minus_beta2),
-                                  left);
-              simd::store_partial(weights + i, p, left);
-              simd::store_partial(values + i, p, left);
-            }
+            auto const g = simd::load_partial<lanes>(gradients + i, left) * broadcast<lanes>(scale);
+            auto const m = simd::load_partial<lanes>(first + i, left) * broadcast<lanes>(f.beta1) +
+                           g * broadcast<lanes>(f.one_minus_beta1);
+            auto const v = simd::load_partial<lanes>(second + i, left) * broadcast<lanes>(f.beta2) +
+                           g * g * broadcast<lanes>(f.one_minus_beta2);
+            auto const denominator =
+                simd::fma(detail::square_root(v), broadcast<lanes>(f.inverse_correction2),
+                          broadcast<lanes>(f.eps));
+            auto const p =
+                simd::load_partial<lanes>(weights + i, left) * broadcast<lanes>(f.decay) -
+                m / denominator * broadcast<lanes>(f.step_size);
+            simd::store_partial(first + i, m, left);
+            simd::store_partial(second + i, v, left);
+            simd::store_partial(weights + i, p, left);
+            simd::store_partial(values + i, p, left);
+          });
+    } else {
+      ops::compute(a);
+    }
+  });
+}
+
+template <class T, class A>
+void run_operation(stream& s, ops::update_arguments<ops::detail::lion_factors, T, A> const& a) {
+  s.enqueue({a.name}, [=, threads = s.threads()] {
+    if constexpr (simd_element<T>) {
+      ops::detail::lion_factors<float> const f(a.options);
+      float const scale = a.options.gradient_scale == nullptr ? 1.0F : *a.options.gradient_scale;
+      for_packs(
+          threads, std::ssize(a.values), [
+            =, values = a.values.data(), weights = a.master.data(), average = a.states[0].data(),
+            gradients = a.gradients.data()
+          ](auto lanes, index i, index left) __attribute__((always_inline)) {
+            auto const m = simd::load_partial<lanes>(average + i, left);
+            auto const change =
+                simd::load_partial<lanes>(gradients + i, left) * broadcast<lanes>(scale) - m;
+            auto const sign = detail::sign_of(m + change * broadcast<lanes>(f.one_minus_beta1));
+            auto const p =
+                simd::load_partial<lanes>(weights + i, left) * broadcast<lanes>(f.decay) -
+                sign * broadcast<lanes>(f.lr);
+            simd::store_partial(average + i, m + change * broadcast<lanes>(f.one_minus_beta2),
+                                left);
+            simd::store_partial(weights + i, p, left);
+            simd::store_partial(values + i, p, left);
           });
     } else {
       ops::compute(a);
