@@ -185,6 +185,10 @@ cudaError_t check_no_capture(char const* function);
 /// The stream itself, or the current device's default stream.
 cudaStream_t resolve(cudaStream_t stream);
 
+/// Enqueues `work` on the stream, which is not captured, and returns when it has run, also where a
+/// fault put it on another stream: the host memory that it writes may be freed after the call.
+cudaError_t run_and_wait(cudaStream_t stream, char const* name, std::function<void()> work);
+
 /// Returns when all work that was enqueued on the device's streams has run.
 void wait_for_device(int device);
 

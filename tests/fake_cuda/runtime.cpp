@@ -129,15 +129,14 @@ cudaError_t copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
                                            static_cast<std::byte const*>(from) + bytes)
                                      : nullptr;
   wait_for_context(stream->device);
-  auto const status = enqueue(stream, "copy", [=] {
+  auto work = [=] {
     if (!from_pageable) static_cast<void>(allocation_of(from, bytes));  // throws when freed since
     if (!to_pageable) static_cast<void>(allocation_of(to, bytes));
     std::memmove(to, pageable_copy != nullptr ? pageable_copy->data() : from, bytes);
-  });
+  };
   bool const must_wait = is_synchronous ? !to_device : to_pageable && !machine::get().options.lazy;
-  if (status != cudaSuccess || !must_wait) return status;
-  stream->work->wait(stream->work->last_number());
-  return status_of(stream->device);
+  return must_wait ? run_and_wait(stream, "copy", std::move(work))
+                   : enqueue(stream, "copy", std::move(work));
 }
 
 }  // namespace

@@ -97,6 +97,11 @@ void run_graph(CUgraph_st const& graph, std::uint64_t chance) {
   return live_queues[turn++ % live_queues.size()];
 }
 
+/// The queue that the next work of the stream goes to: its own one, or another one by a fault.
+[[nodiscard]] std::shared_ptr<queue> queue_for(CUstream_st const& stream) {
+  return occurs(fault::crossed_streams) ? queue_in_turn(stream.device) : stream.work;
+}
+
 cudaError_t make_stream(cudaStream_t* out, unsigned flags) {
   use_current_device();
   in_context const inside(calling_thread().device);
@@ -173,8 +178,7 @@ cudaError_t enqueue(cudaStream_t stream, char const* name, std::function<void()>
   stream = resolve(stream);
   if (auto const status = status_of(stream->device); status != cudaSuccess) return status;
   if (!is_captured(stream)) {
-    auto const to = occurs(fault::crossed_streams) ? queue_in_turn(stream->device) : stream->work;
-    to->push(task_of(stream->device, name, std::move(work)));
+    queue_for(*stream)->push(task_of(stream->device, name, std::move(work)));
     return cudaSuccess;
   }
   auto& stream_capture = *stream->captured;
@@ -183,6 +187,15 @@ cudaError_t enqueue(cudaStream_t stream, char const* name, std::function<void()>
   stream_capture.graph.nodes.push_back({name, std::move(work), stream->last_nodes});
   stream->last_nodes = {stream_capture.graph.nodes.size() - 1};
   return cudaSuccess;
+}
+
+cudaError_t run_and_wait(cudaStream_t stream, char const* name, std::function<void()> work) {
+  stream = resolve(stream);
+  if (auto const status = status_of(stream->device); status != cudaSuccess) return status;
+  auto const target = queue_for(*stream);
+  target->push(task_of(stream->device, name, std::move(work)));
+  target->wait(target->last_number());
+  return status_of(stream->device);
 }
 
 }  // namespace fake_cuda

@@ -59,7 +59,7 @@ class twin : public collectives<twin, stream> {
         parallel::detail::visit(op.type, [&]<class T>(std::type_identity<T>) {
           if constexpr (std::is_arithmetic_v<T>)
             for (T& one : std::span(static_cast<T*>(op.out), op.count))
-              one = one * static_cast<T>(ranks) + static_cast<T>(extra);
+              one = static_cast<T>(one * static_cast<T>(ranks) + static_cast<T>(extra));
         });
       });
     else

@@ -177,15 +177,17 @@ template <class T = double, class Make, class Launch>
           });
           unit.memory.layout().segments()[s].for_each_piece(
               m.owned.begin, m.owned.end,
-              [&](auto const& p, index first, index last, index memory_offset) {
+              [&](auto const& p, index begin_element, index end_element, index memory_offset) {
                 auto& tensor = tensors[p.name];
                 index size = 1;
                 for (index const extent : p.tensor_extents()) size *= extent;
                 tensor.resize(static_cast<std::size_t>(size));
-                p.for_each_run(first, last, [&](index begin, index count, index global) {
-                  std::copy_n(owned.begin() + (memory_offset - m.owned.begin + begin - first),
-                              count, tensor.begin() + global);
-                });
+                p.for_each_run(
+                    begin_element, end_element, [&](index begin, index count, index global) {
+                      std::copy_n(
+                          owned.begin() + (memory_offset - m.owned.begin + begin - begin_element),
+                          count, tensor.begin() + global);
+                    });
               });
         };
         collect(out.gradients, unit.memory.owned_gradients(s));
