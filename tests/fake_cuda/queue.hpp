@@ -49,9 +49,14 @@ class queue {
 
   std::uint64_t push(task work) {
     std::scoped_lock const lock(mutex_);
-    tasks_.push_back(std::move(work));
-    changed_.notify_all();
-    return ++pushed_;
+    return push_locked(std::move(work));
+  }
+
+  /// Pushes the task, unless the queue was closed: its thread may have ended.
+  bool push_if_open(task const& work) {
+    std::scoped_lock const lock(mutex_);
+    if (!closing_) push_locked(work);
+    return !closing_;
   }
 
   /// The number of the task that was pushed last.
@@ -75,6 +80,12 @@ class queue {
 
  private:
   static constexpr auto late_limit = std::chrono::milliseconds(5);
+
+  std::uint64_t push_locked(task work) {
+    tasks_.push_back(std::move(work));
+    changed_.notify_all();
+    return ++pushed_;
+  }
 
   void demand(std::uint64_t number) {
     if (number <= demanded_) return;

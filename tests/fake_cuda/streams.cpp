@@ -97,9 +97,13 @@ void run_graph(CUgraph_st const& graph, std::uint64_t chance) {
   return live_queues[turn++ % live_queues.size()];
 }
 
-/// The queue that the next work of the stream goes to: its own one, or another one by a fault.
-[[nodiscard]] std::shared_ptr<queue> queue_for(CUstream_st const& stream) {
-  return occurs(fault::crossed_streams) ? queue_in_turn(stream.device) : stream.work;
+/// Pushes a task to the stream's queue, or by a fault to another queue of the device; returns that
+/// queue.
+std::shared_ptr<queue> push(CUstream_st const& stream, queue::task const& task) {
+  if (occurs(fault::crossed_streams))
+    if (auto other = queue_in_turn(stream.device); other->push_if_open(task)) return other;
+  stream.work->push(task);
+  return stream.work;
 }
 
 cudaError_t make_stream(cudaStream_t* out, unsigned flags) {
@@ -178,7 +182,7 @@ cudaError_t enqueue(cudaStream_t stream, char const* name, std::function<void()>
   stream = resolve(stream);
   if (auto const status = status_of(stream->device); status != cudaSuccess) return status;
   if (!is_captured(stream)) {
-    queue_for(*stream)->push(task_of(stream->device, name, std::move(work)));
+    push(*stream, task_of(stream->device, name, std::move(work)));
     return cudaSuccess;
   }
   auto& stream_capture = *stream->captured;
@@ -192,8 +196,7 @@ cudaError_t enqueue(cudaStream_t stream, char const* name, std::function<void()>
 cudaError_t run_and_wait(cudaStream_t stream, char const* name, std::function<void()> work) {
   stream = resolve(stream);
   if (auto const status = status_of(stream->device); status != cudaSuccess) return status;
-  auto const target = queue_for(*stream);
-  target->push(task_of(stream->device, name, std::move(work)));
+  auto const target = push(*stream, task_of(stream->device, name, std::move(work)));
   target->wait(target->last_number());
   return status_of(stream->device);
 }
