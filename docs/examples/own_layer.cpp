@@ -14,31 +14,21 @@ using parallel::vector_view;
 
 // [guide: own_operation]
 /// y[i, j] = x[i, j] * gain[j], computed in float where T is bf16, and rounded once.
-template <class Stream, class T>
-void scale_columns(Stream& s, matrix_view<T> y, matrix_view<T const> x, vector_view<T const> gain) {
-  parallel::ops::custom(
-      s,
-      [=] {
-        using A = accumulate_t<T>;
-        for (index i = 0; i < y.extent(0); ++i)
-          for (index j = 0; j < y.extent(1); ++j) y(i, j) = static_cast<T>(A(x(i, j)) * A(gain(j)));
-      },
-      y, x, gain);  // all arrays that it writes and reads
-}
+constexpr auto scale_columns = []<class T>(matrix_view<T> y, matrix_view<T const> x,
+                                           vector_view<T const> gain) {
+  using A = accumulate_t<T>;
+  for (index i = 0; i < y.extent(0); ++i)
+    for (index j = 0; j < y.extent(1); ++j) y(i, j) = static_cast<T>(A(x(i, j)) * A(gain(j)));
+};
 
 /// d_gain[j] += sum over i of dy[i, j] * x[i, j].
-template <class Stream, class T>
-void scale_columns_backward(Stream& s, vector_view<accumulate_t<T>> d_gain, matrix_view<T const> dy,
-                            matrix_view<T const> x) {
-  parallel::ops::custom(
-      s,
-      [=] {
-        using A = accumulate_t<T>;
-        for (index i = 0; i < x.extent(0); ++i)
-          for (index j = 0; j < x.extent(1); ++j) d_gain(j) += A(dy(i, j)) * A(x(i, j));
-      },
-      parallel::ops::updates(d_gain), dy, x);
-}
+constexpr auto scale_columns_backward = []<class T>(vector_view<accumulate_t<T>> d_gain,
+                                                    matrix_view<T const> dy,
+                                                    matrix_view<T const> x) {
+  using A = accumulate_t<T>;
+  for (index i = 0; i < x.extent(0); ++i)
+    for (index j = 0; j < x.extent(1); ++j) d_gain(j) += A(dy(i, j)) * A(x(i, j));
+};
 // [guide: end]
 
 // [guide: own_layer]
@@ -57,7 +47,7 @@ struct column_gain {
   matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& state) const {
     state.x = x;
     auto const y = c.template allocate<T, 2>(x.extents());
-    scale_columns(c.stream, y, x, gain.value());
+    parallel::ops::custom(c.stream, scale_columns, y, x, gain.value());
     return y;
   }
 
@@ -65,14 +55,15 @@ struct column_gain {
   matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy, saved& state) const {
     state.dy = dy;
     auto const dx = c.template allocate<T, 2>(dy.extents());
-    scale_columns(c.stream, dx, dy, gain.value());
+    parallel::ops::custom(c.stream, scale_columns, dx, dy, gain.value());
     return dx;
   }
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& state) const {
     if (gain.has_gradient())  // false when it is frozen
-      scale_columns_backward(c.stream, gain.gradient(), state.dy, state.x);
+      parallel::ops::custom(c.stream, scale_columns_backward,
+                            parallel::ops::updates(gain.gradient()), state.dy, state.x);
   }
 
   void visit_parameters(auto&& visit) { visit(gain); }

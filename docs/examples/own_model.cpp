@@ -89,7 +89,18 @@ struct next_token_model {
 // [guide: end]
 
 // [guide: own_optimizer]
-/// Gradient descent with momentum: m = momentum m + g, w -= rate m.
+/// m = momentum m + g, w -= rate m, where `*scale` has its value only when this runs.
+constexpr auto descend = []<class T, class A>(std::span<T> values, std::span<A> master,
+                                              std::span<A> velocity, std::span<A const> gradients,
+                                              A rate, A momentum, A const* scale) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    velocity[i] = momentum * velocity[i] + gradients[i] * *scale;
+    master[i] -= rate * velocity[i];
+    values[i] = static_cast<T>(master[i]);
+  }
+};
+
+/// Gradient descent with momentum.
 struct momentum_descent {
   double learning_rate = 0.1, momentum = 0.9;
 
@@ -106,22 +117,11 @@ struct momentum_descent {
   void update(Stream& s, parallel::update_ranges<T, Gradient> const& ranges,
               parallel::step_info<parallel::accumulate_t<T>> const& info) const {
     using A = parallel::accumulate_t<T>;
-    auto const rate = static_cast<A>(learning_rate * info.learning_rate_factor);
-    auto const keep = static_cast<A>(momentum);
-    auto const values = ranges.values;
-    auto const master = ranges.master, velocity = ranges.states[0];
-    std::span<A const> const gradients = ranges.gradients.elements;
     parallel::ops::custom(
-        s,
-        [=, scale = info.gradient_scale] {  // *scale is available only when this runs
-          for (std::size_t i = 0; i < values.size(); ++i) {
-            velocity[i] = keep * velocity[i] + gradients[i] * *scale;
-            master[i] -= rate * velocity[i];
-            values[i] = static_cast<T>(master[i]);
-          }
-        },
-        parallel::ops::updates(values), parallel::ops::updates(master),
-        parallel::ops::updates(velocity), gradients);
+        s, descend, parallel::ops::updates(ranges.values), parallel::ops::updates(ranges.master),
+        parallel::ops::updates(ranges.states[0]), std::span<A const>(ranges.gradients.elements),
+        static_cast<A>(learning_rate * info.learning_rate_factor), static_cast<A>(momentum),
+        info.gradient_scale);
   }
 };
 // [guide: end]

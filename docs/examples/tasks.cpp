@@ -29,25 +29,20 @@ struct batch_view {
 // [guide: own_loss]
 /// losses[i] = |logits[i] - onehot(labels[i])|^2 / 2, and its gradient. Losses are of rows, and
 /// nothing is divided: the optimizer divides once, by the tokens of the whole global batch.
-template <class Stream, class T>
-void squared_error(Stream& s, matrix_view<T> dlogits, vector_view<accumulate_t<T>> losses,
-                   matrix_view<T const> logits, vector_view<std::int32_t const> labels) {
-  parallel::ops::custom(
-      s,
-      [=] {
-        using A = accumulate_t<T>;
-        for (index i = 0; i < logits.extent(0); ++i) {
-          A sum = 0;
-          for (index j = 0; j < logits.extent(1); ++j) {
-            A const difference = A(logits(i, j)) - A(j == labels(i) ? 1 : 0);
-            sum += difference * difference / 2;
-            dlogits(i, j) = static_cast<T>(difference);
-          }
-          losses(i) = sum;
+constexpr auto squared_error =
+    []<class T>(matrix_view<T> dlogits, vector_view<accumulate_t<T>> losses,
+                matrix_view<T const> logits, vector_view<std::int32_t const> labels) {
+      using A = accumulate_t<T>;
+      for (index i = 0; i < logits.extent(0); ++i) {
+        A sum = 0;
+        for (index j = 0; j < logits.extent(1); ++j) {
+          A const difference = A(logits(i, j)) - A(j == labels(i) ? 1 : 0);
+          sum += difference * difference / 2;
+          dlogits(i, j) = static_cast<T>(difference);
         }
-      },
-      dlogits, losses, logits, labels);  // all arrays that it writes and reads
-}
+        losses(i) = sum;
+      }
+    };
 // [guide: end]
 
 template <class T>
@@ -106,7 +101,7 @@ struct tied_model {
     matrix_view<T const> const logits = exit.forward(c, x, state);
     auto const dlogits = c.template allocate<T, 2>(logits.extents());
     auto const losses = c.template allocate<accumulate_t<T>, 1>({x.extent(0)});
-    squared_error(c.stream, dlogits, losses, logits, b.labels);
+    parallel::ops::custom(c.stream, squared_error, dlogits, losses, logits, b.labels);
     parallel::ops::sum(c.stream, &sums.loss, std::span<accumulate_t<T> const>(losses.span()));
     sums.tokens += b.labels.size();
     if (dx.extent(0) == 0) return;  // an evaluation
@@ -175,7 +170,7 @@ outcome train(int ranks, bool recomputes, std::FILE* table = nullptr) {
       out.losses.push_back(result.sums.mean_loss());
       if (table != nullptr)
         std::fprintf(table, "%td,%.5f,%.5f,%.5f\n", batch, result.sums.mean_loss(),
-                     result.gradient_norm, 1e-2 * rate.at(static_cast<double>(batch)));
+                     result.gradient_norm, 1e-2 * rate.at(static_cast<double>(batch - 1)));
     };
     // [guide: end]
     // [guide: evaluate]
@@ -209,8 +204,7 @@ std::vector<double> train_in_own_loop() {
     session.initialise(42);
     for (index batch = 0; batch < batches; ++batch) {
       parallel::position const current{.seed = 42, .step = static_cast<std::uint32_t>(batch)};
-      auto const result =
-          session.step(data.batch(), current, rate.at(static_cast<double>(batch + 1)));
+      auto const result = session.step(data.batch(), current, rate.at(static_cast<double>(batch)));
       losses.push_back(result.sums.mean_loss());
     }
     // [guide: end]

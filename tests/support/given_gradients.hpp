@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/ops/custom.hpp>
 #include <parallel/optim/concepts.hpp>
 #include <parallel/train/model.hpp>
 
@@ -99,13 +100,17 @@ class given_gradients {
   void enter_backward(parallel::context<Stream>& c, microbatch const& b,
                       parallel::matrix_view<T const>) const {
     for (std::size_t i = 0; i < tensors_.size(); ++i)
-      c.stream.enqueue([&gradient = tensors_[i].gradient, &p = parameters_[i],
-                        destination = parameters_[i].gradient_data, factor = b.factor] {
-        p.for_each_run(0, p.size(), [&](index first, index count, index global) {
-          for (index k = 0; k < count; ++k)
-            destination[first + k] += factor * gradient[static_cast<std::size_t>(global + k)];
-        });
-      });
+      parallel::ops::custom(
+          c.stream,
+          [](auto sums, parallel::parameter_base<T> const* p, T const* gradient, T factor) {
+            p->for_each_run(0, p->size(), [&](index first, index count, index global) {
+              for (index k = 0; k < count; ++k)
+                sums[static_cast<std::size_t>(first + k)] += factor * gradient[global + k];
+            });
+          },
+          parallel::ops::updates(std::span(parameters_[i].gradient_data,
+                                           static_cast<std::size_t>(parameters_[i].size()))),
+          &parameters_[i], tensors_[i].gradient.data(), b.factor);
   }
 
   /// Copies the given weights into a stepper, whose master weights have type T.

@@ -16,8 +16,6 @@ class aborted : public error {
   using error::error;
 };
 
-namespace detail {
-
 /// The wait of a host thread for work on the stream of `worker`; it lives as long as the wait.
 class host_wait {
  public:
@@ -57,5 +55,4 @@ class abortable {
   virtual void end_host_wait() {}
 };
 
-}  // namespace detail
 }  // namespace parallel

@@ -20,6 +20,15 @@ namespace parallel {
   return out;
 }
 
+/// The sentence of a rank that has waited until the deadline for `missing`, ranks of the world:
+/// "all_reduce(sum) of 5 f32 over tensor at step.cpp:31 (call 7): rank 0 waited 60 s for rank 2".
+/// A backend throws it as `timed_out`, after `abort`.
+[[nodiscard]] inline std::string overdue_message(signature const& call, int rank, double seconds,
+                                                 std::span<int const> missing) {
+  return concat(describe(call), " (call ", call.sequence, "): rank ", rank, " waited ", seconds,
+                " s for ", name_ranks(missing));
+}
+
 /// Whether ranks may take part in one collective from different lines (a broadcast's root and the
 /// other ranks often do).
 enum class call_sites : std::uint8_t { may_differ, must_agree };

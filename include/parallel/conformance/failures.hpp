@@ -89,7 +89,9 @@ void check_reason(C comm, waiting kind) {
           "\", not \"", message, "\"");
 }
 
-/// When the deadline (`seconds`) has passed, the message names the rank that did not arrive.
+/// When the deadline (`seconds`) of `comm` has passed, the message names the rank that did not
+/// arrive, the axis and the call site: it has " waited SECONDS s for rank N" and " over tensor at ",
+/// as `overdue_message` (comm/agreement.hpp) writes them.
 template <class C>
 void check_deadline(C comm, waiting kind, char const* seconds) {
   auto const last = comm.size() - 1;

@@ -6,12 +6,14 @@
 //   train::run_training(session, {.batches = 1000, .seed = 1, .data = read_batch}, saves);
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include <parallel/core/error.hpp>
+#include <parallel/core/failures.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/layer/context.hpp>
 #include <parallel/train/checks/sample_check.hpp>
@@ -29,7 +31,9 @@ struct run_options {
 
   index batches = 0;       // that are trained in all, those before a resume included
   std::uint64_t seed = 0;  // of initial values, dropout and stochastic rounding
-  learning_rate_schedule learning_rate = {.shape = decay::constant};  // in finished batches
+  /// Its time is the number of batches that are finished when a batch begins, as in the programs: a
+  /// linear warm-up gives the first batch the factor 0.
+  learning_rate_schedule learning_rate = {.shape = decay::constant};
   /// This rank's part of the batch that follows `batch` finished ones.
   std::function<rank_batch<microbatch>(index batch)> data = {};
   bool compares_samples = false;  // rank_batch::samples is given: none may be drawn twice
@@ -91,9 +95,14 @@ class training_run {
       samples_.add(session_.stepper().groups(), session_.device(), session_.exchanges(),
                    data.samples, batch);
     position const current{.seed = options_.seed, .step = static_cast<std::uint32_t>(batch)};
-    return session_.step(data, current, options_.learning_rate.at(static_cast<double>(batch + 1)));
+    return session_.step(data, current, options_.learning_rate.at(static_cast<double>(batch)));
   }
   void after_update(index batches, step_result<typename Session::loss> const& result) {
+    if (!std::isfinite(static_cast<double>(result.sums.loss)))
+      throw diverged(concat("batch ", batches - 1, ": its loss is ", result.sums.mean_loss(),
+                            ", and the parameters are lost from now on; lower the learning rate, "
+                            "clip gradients, or find the operation whose result is not finite. "
+                            "With stepper_options::keep_finite such a batch changes nothing"));
     if (options_.on_update) options_.on_update(batches, result);
   }
   void after_refusal(index batches, step_result<typename Session::loss> const& result) {

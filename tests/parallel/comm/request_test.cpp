@@ -128,10 +128,10 @@ TEST_CASE(
 
 TEST_CASE("request: a stream that blocks its caller is reported as a wait of that thread") {
   using namespace request_test;
-  struct recording_state final : detail::abortable {
+  struct recording_state final : abortable {
     std::vector<std::string> events;
     void abort(std::string const&) override {}
-    void begin_host_wait(detail::host_wait const& wait) override {
+    void begin_host_wait(host_wait const& wait) override {
       events.emplace_back(wait.is_over() ? "waits for nothing" : "waits");
     }
     void end_host_wait() override { events.emplace_back("goes on"); }

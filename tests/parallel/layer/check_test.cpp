@@ -47,8 +47,7 @@ struct toy {
     }
     auto y = c.template allocate<double, 2>(x.extents());
     if (wrong == "captures_by_reference") {
-      parallel::ops::custom(
-          c.stream, [&] { multiply_squares(y, x, w, false); }, y, x, w);
+      c.stream.enqueue([&] { multiply_squares(y, x, w, false); });
       return y;
     }
     return squares(c, y, x, w);
@@ -69,12 +68,11 @@ struct toy {
       if (f == "gradient_overwritten") const_cast<double&>(dy(0, 0)) = 0.0;
     };
     if (wrong == "captures_by_reference_in_backward")
-      parallel::ops::custom(
-          c.stream, [&] { compute(); }, dx, dy, x, w);
+      c.stream.enqueue([&] { compute(); });
     else if (wrong == "writes_in_backward")
       compute();
     else
-      parallel::ops::custom(c.stream, compute, dx, dy, x, w);
+      c.stream.enqueue(compute);
     return dx;
   }
 
@@ -89,7 +87,7 @@ struct toy {
                           : 1.0;
     parallel::ops::custom(
         c.stream,
-        [gradient, x = state.x, dy = state.dy, sign, replaces] {
+        [](auto gradient, auto x, auto dy, double sign, bool replaces) {
           for (parallel::index j = 0; j < gradient.extent(0); ++j) {
             double sum = 0.0;
             for (parallel::index i = 0; i < x.extent(0); ++i) sum += x(i, j) * x(i, j) * dy(i, j);
@@ -97,7 +95,7 @@ struct toy {
             gradient(j) += sign * sum;
           }
         },
-        parallel::ops::updates(gradient), state.x, state.dy);
+        parallel::ops::updates(gradient), state.x, state.dy, sign, replaces);
   }
 
   void visit_parameters(auto&& visit) {
@@ -118,12 +116,14 @@ struct toy {
   matrix squares(context<Stream>& c, matrix y, const_matrix x, const_vector w) const {
     parallel::ops::custom(
         c.stream,
-        [=, f = wrong] {
-          multiply_squares(y, x, w, f == "reads_unwritten_memory");
-          if (f == "input_overwritten") const_cast<double&>(x(0, 0)) = 0.0;
-          if (f == "weight_overwritten") const_cast<double&>(w(0)) += 1.0;
+        [](matrix y, const_matrix x, const_vector w, bool leaves_out_one, bool writes_x,
+           bool writes_w) {
+          multiply_squares(y, x, w, leaves_out_one);
+          if (writes_x) const_cast<double&>(x(0, 0)) = 0.0;
+          if (writes_w) const_cast<double&>(w(0)) += 1.0;
         },
-        y, x, w);
+        y, x, w, wrong == "reads_unwritten_memory", wrong == "input_overwritten",
+        wrong == "weight_overwritten");
     return y;
   }
 
@@ -132,10 +132,10 @@ struct toy {
     auto const y = c.template allocate<double, 2>(x.extents());
     parallel::ops::custom(
         c.stream,
-        [=] {
+        [](matrix y, const_matrix x, double factor) {
           for (parallel::index i = 0; i < x.size(); ++i) y.data()[i] = factor * x.data()[i];
         },
-        y, x);
+        y, x, factor);
     return y;
   }
 };
@@ -184,9 +184,9 @@ struct hidden_parameter {
     auto const y = c.template allocate<double, 2>(x.extents());
     parallel::ops::custom(
         c.stream,
-        [=, this] {
+        [](auto y, auto x, auto addends) {
           for (parallel::index i = 0; i < x.extent(0); ++i)
-            for (parallel::index j = 0; j < x.extent(1); ++j) y(i, j) = x(i, j) + offset.value()(j);
+            for (parallel::index j = 0; j < x.extent(1); ++j) y(i, j) = x(i, j) + addends(j);
         },
         y, x, offset.value());
     return y;

@@ -18,10 +18,10 @@ template <class Stream>
 void add_twice(Stream& s, view y, constant x) {
   parallel::ops::custom(
       s,
-      [=] {
-        for (parallel::index i = 0; i < y.size(); ++i) y(i) += 2 * x(i);
+      [](view sums, constant addends, float factor) {
+        for (parallel::index i = 0; i < sums.size(); ++i) sums(i) += factor * addends(i);
       },
-      parallel::ops::updates(y), x);
+      parallel::ops::updates(y), x, 2.0F);
 }
 
 struct noted final : parallel::meta::access_observer {

@@ -1,12 +1,19 @@
 // A session and run_training give the same results as explicit calls of a stepper.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <mutex>
+#include <utility>
 #include <vector>
 
+#include <parallel/comm/single.hpp>
+#include <parallel/device/host/device.hpp>
+#include <parallel/ops/host.hpp>
+#include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/train/training_run.hpp>
 
 #include "parallel/support/files.hpp"
+#include "support/given_gradients.hpp"
 #include "support/ring/ring_session.hpp"
 
 namespace training_run_test {
@@ -90,6 +97,38 @@ TEST_CASE(
   CHECK(test::contains(refusal_of_samples([](int rank, index) { return rank; }),
                        "sample 0 is drawn by data-parallel rank 0 for batch 0 and by rank 0 for "
                        "batch 1"));
+}
+
+struct counted_saves : train::no_saves {
+  int count = 0;
+  void save(auto&, index) { ++count; }
+};
+
+TEST_CASE("run_training: a run whose loss is no number stops at that batch, and saves nothing") {
+  counted_saves saves;
+  index updated = 0;
+  auto const message = test::message_of([&] {
+    parallel::single comm;
+    parallel::host::device device;
+    test::given_gradients<float> model({{"weights", {2}, {1.0F, 2.0F}, {0.5F, 0.5F}}});
+    train::session session(model, device, comm, parallel::decoupled_adamw{}, {});
+    test::given_microbatch<float> microbatch;
+    index const first = 0;
+    train::run_options<decltype(session)> options{
+        .batches = 5,
+        .data =
+            [&](index batch) {
+              microbatch.factor = batch == 2 ? std::nanf("") : 1.0F;
+              return train::rank_batch<test::given_microbatch<float>>{
+                  .microbatches = {&microbatch, 1}, .first_sequences = {&first, 1}};
+            },
+        .save_interval = 1,
+        .on_update = [&](index finished, auto const&) { updated = finished; }};
+    train::run_training(session, std::move(options), saves);
+  });
+  CHECK(test::contains(message, "batch 2: its loss is nan"));
+  CHECK(updated == 2);
+  CHECK(saves.count == 2);
 }
 
 TEST_CASE("run_training: evaluations and saves run at their intervals and after the last batch") {

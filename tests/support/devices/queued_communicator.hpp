@@ -109,7 +109,7 @@ inline void exchange(std::vector<participant> const& ranks) {
 }
 
 /// The meeting point of the ranks of one program.
-class world final : public parallel::detail::abortable {
+class world final : public parallel::abortable {
  public:
   explicit world(int size) : size_(size) {}
   [[nodiscard]] int size() const { return size_; }

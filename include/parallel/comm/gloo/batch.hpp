@@ -17,38 +17,17 @@
 #include <parallel/comm/aborted.hpp>
 #include <parallel/comm/agreement.hpp>
 #include <parallel/comm/gloo/world.hpp>
+#include <parallel/comm/message_communicator.hpp>
 #include <parallel/comm/signature.hpp>
 #include <parallel/core/failures.hpp>
 #include <parallel/core/patience.hpp>
 
 namespace parallel::gloo::detail {
 
-/// The ranks of a communicator: those of the world or of a sub-communicator.
-struct group {
-  std::uint64_t id = 0;          // unique among the groups of a world
-  std::vector<int> world_ranks;  // of its ranks
-  int rank = 0;                  // of this process
-};
-
-/// Mixes numbers to one that identifies them: the slot of a communicator's next operation.
-template <class... Numbers>
-[[nodiscard]] std::uint64_t mix(Numbers... numbers) {
-  std::uint64_t out = 0;
-  for (auto const number : {static_cast<std::uint64_t>(numbers)...}) {  // splitmix64's steps
-    out += 0x9e3779b97f4a7c15ULL + number;
-    out = (out ^ (out >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    out = (out ^ (out >> 27)) * 0x94d049bb133111ebULL;
-    out ^= out >> 31;
-  }
-  return std::max(out, world::first_free_slot);
-}
-
 class batch {
  public:
-  /// Messages of the operation that `call_signature` describes, with the number `slot`.
-  batch(world& shared_world, group const& ranks, std::uint64_t slot,
-        signature const& call_signature)
-      : world_(&shared_world), group_(&ranks), slot_(slot), call_signature_(call_signature) {}
+  batch(world& shared_world, message_operation const& operation)
+      : world_(&shared_world), operation_(operation) {}
 
   void send(void const* from, std::size_t bytes, int peer) {
     // gloo has one type of buffer for both directions.
@@ -80,9 +59,9 @@ class batch {
 
   /// The message for the deadline; `present_ranks` describes the ranks that have arrived.
   [[nodiscard]] std::string overdue(std::string const& present_ranks) const {
-    return concat(describe(call_signature_), " (call ", call_signature_.sequence, "): rank ",
-                  own_rank(), " waited ", world_->options().deadline.seconds(), " s for ",
-                  name_ranks(missing_), present_ranks);
+    return overdue_message(operation_.call, own_rank(), world_->options().deadline.seconds(),
+                           missing_) +
+           present_ranks;
   }
 
   /// Aborts all ranks, and throws.
@@ -102,15 +81,13 @@ class batch {
   // The longest time between the departure of a rank and the arrival of the reason.
   static constexpr auto max_notice_delay = std::chrono::seconds(1);
 
-  [[nodiscard]] int own_rank() const {
-    return group_->world_ranks[static_cast<std::size_t>(group_->rank)];
-  }
+  [[nodiscard]] int own_rank() const { return operation_.world_rank(operation_.rank); }
 
   void post(void* memory, std::size_t bytes, int peer, direction side) {
-    int const world_rank = group_->world_ranks[static_cast<std::size_t>(peer)];
+    int const world_rank = operation_.world_rank(peer);
     if (world_->has_given_up(world_rank)) return transfers_.push_back({nullptr, side, world_rank});
     auto message = world_->make_buffer(memory, bytes);
-    auto const slot = mix(slot_, bytes);
+    auto const slot = parallel::detail::mixed_slot(operation_.slot, bytes);
     try {
       if (side == direction::sent)
         message->send(world_rank, slot, 0, bytes);
@@ -149,7 +126,7 @@ class batch {
     auto const reason = world_->stop_reason();
     if (!reason) return;
     throw aborted(concat(*reason, "; rank ", own_rank(), " waited for rank ",
-                         transfers_[first_].peer, " in ", describe(call_signature_)));
+                         transfers_[first_].peer, " in ", describe(operation_.call)));
   }
 
   void stop_if_left(int peer) {
@@ -159,23 +136,44 @@ class batch {
         departure->is_announced
             ? concat("rank ", peer,
                      " has returned from its program or ended its communicator, but rank ",
-                     own_rank(), " waits for it in ", describe(call_signature_), " (call ",
-                     call_signature_.sequence,
+                     own_rank(), " waits for it in ", describe(operation_.call), " (call ",
+                     operation_.call.sequence,
                      "); all ranks must make the same calls in the same order")
             : concat("rank ", peer, " is gone: its connection to rank ", own_rank(),
                      " was closed without a word, as when a process is killed or its machine "
                      "fails; rank ",
-                     own_rank(), " waited for it in ", describe(call_signature_), " (call ",
-                     call_signature_.sequence, ")"));
+                     own_rank(), " waited for it in ", describe(operation_.call), " (call ",
+                     operation_.call.sequence, ")"));
   }
 
   world* world_;
-  group const* group_;
-  std::uint64_t slot_;
-  signature call_signature_;
+  message_operation operation_;
   std::vector<transfer> transfers_;
   std::size_t first_ = 0;  // the first transfer that may be incomplete
   std::vector<int> missing_;
 };
+
+/// The calls of all ranks of `operation`. Blocks; throws at the deadline, naming the ranks that are
+/// missing, and the calls of the others.
+[[nodiscard]] inline std::vector<signature> exchange_signatures(
+    world& shared_world, message_operation const& operation) {
+  std::vector<signature> signatures(operation.world_ranks->size(), operation.call);
+  batch messages(shared_world, operation);
+  for (std::size_t peer = 0; peer < signatures.size(); ++peer) {
+    if (static_cast<int>(peer) == operation.rank) continue;
+    messages.recv(&signatures[peer], sizeof operation.call, static_cast<int>(peer));
+    messages.send(&operation.call, sizeof operation.call, static_cast<int>(peer));
+  }
+  auto const missing = messages.wait_for_missing();
+  if (missing.empty()) return signatures;
+  std::string present_ranks;
+  for (std::size_t peer = 0; peer < signatures.size(); ++peer) {
+    int const world_rank = operation.world_rank(static_cast<int>(peer));
+    if (static_cast<int>(peer) != operation.rank &&
+        !std::binary_search(missing.begin(), missing.end(), world_rank))
+      present_ranks += concat("; rank ", world_rank, " came: ", describe(signatures[peer]));
+  }
+  messages.stop(messages.overdue(present_ranks));
+}
 
 }  // namespace parallel::gloo::detail

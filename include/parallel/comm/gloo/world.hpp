@@ -63,7 +63,7 @@ struct communicator_options {
 
 namespace detail {
 
-class world final : public parallel::detail::abortable {
+class world : public parallel::abortable {
  public:
   using buffer = ::gloo::transport::UnboundBuffer;
 
@@ -191,9 +191,6 @@ class world final : public parallel::detail::abortable {
     auto& departure_entry = departures_[static_cast<std::size_t>(peer)];
     if (!departure_entry) departure_entry = departure{steady_time::clock::now(), is_announced};
   }
-
-  /// Slots below this one are used by the world itself.
-  static constexpr std::uint64_t first_free_slot = 16;
 
  private:
   static constexpr std::uint64_t notice_slot = 1, life_slot = 2, greeting_slot = 3;

@@ -134,9 +134,9 @@ class batch {
 
   /// The message for the deadline; `present_ranks` describes the ranks that have arrived.
   [[nodiscard]] std::string overdue(std::string const& present_ranks) const {
-    return concat(describe(call_signature_), " (call ", call_signature_.sequence, "): rank ",
-                  link_->world_rank(link_->rank()), " waited ", link_->options().deadline.seconds(),
-                  " s for ", name_ranks(missing()), present_ranks);
+    return overdue_message(call_signature_, link_->world_rank(link_->rank()),
+                           link_->options().deadline.seconds(), missing()) +
+           present_ranks;
   }
 
  private:

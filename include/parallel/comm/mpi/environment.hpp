@@ -70,13 +70,13 @@ class environment {
 
   /// Finalises MPI when all ranks have ended their communicators. Finalising could block for ever
   /// when an exception leaves the scope, or when an operation was given up while MPI still worked
-  /// on it. In these cases the destructor ends all ranks after a second, in which the other ranks
-  /// can report the failure too.
+  /// on it. In these cases all ranks are ended after a second, in which the other ranks can report
+  /// the failure too: at the exit of this process, with status 1, when an exception leaves the
+  /// scope, so that the code that catches it can print the reason; else by the destructor.
   ~environment() {
-    if (is_stuck_ || std::uncaught_exceptions() > initial_exceptions_) {
-      std::this_thread::sleep_for(std::chrono::seconds(1));
-      MPI_Abort(MPI_COMM_WORLD, 1);
-    }
+    if (std::uncaught_exceptions() > initial_exceptions_ && std::atexit(&end_after_a_second) == 0)
+      return;
+    if (is_stuck_) end_after_a_second();
     for (int all_done = 0;; std::this_thread::sleep_for(std::chrono::microseconds(100))) {
       MPI_Testall(static_cast<int>(unfinished_.size()), unfinished_.data(), &all_done,
                   MPI_STATUSES_IGNORE);
@@ -110,6 +110,11 @@ class environment {
   }
 
  private:
+  static void end_after_a_second() {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+
   int initial_exceptions_;
   std::mutex mutex_;
   bool is_stuck_ = false;

@@ -60,7 +60,7 @@ class backoff {
   int tests_ = 0;
 };
 
-class link final : public parallel::detail::abortable {
+class link final : public parallel::abortable {
  public:
   /// Collective over all ranks of the environment.
   link(environment& env, communicator_options options) : env_(env), options_(options) {

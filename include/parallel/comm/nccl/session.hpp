@@ -48,8 +48,7 @@
 
 namespace parallel::nccl {
 
-class session final : public parallel::detail::abortable,
-                      public std::enable_shared_from_this<session> {
+class session final : public parallel::abortable, public std::enable_shared_from_this<session> {
  public:
   /// For the current device and the world rank `rank`. Without a `board` (null) the other ranks
   /// notice an abort only at their deadlines.

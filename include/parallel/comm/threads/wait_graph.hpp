@@ -56,7 +56,7 @@ class wait_graph {
   void leave() { inside_.erase(std::this_thread::get_id()); }
 
   /// The calling thread waits on the host from here until end_host_wait.
-  void begin_host_wait(parallel::detail::host_wait const& wait) {
+  void begin_host_wait(parallel::host_wait const& wait) {
     hosts_.insert_or_assign(std::this_thread::get_id(), &wait);
   }
   void end_host_wait() { hosts_.erase(std::this_thread::get_id()); }
@@ -144,7 +144,7 @@ class wait_graph {
   }
 
   std::map<std::pair<rendezvous_name, int>, std::thread::id> queued_;
-  std::map<std::thread::id, parallel::detail::host_wait const*> hosts_;
+  std::map<std::thread::id, parallel::host_wait const*> hosts_;
   inside_map inside_;
   std::vector<calling_threads> callers_;  // by rank
 };

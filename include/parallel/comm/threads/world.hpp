@@ -54,7 +54,7 @@ namespace detail {
 class queued_call;
 }
 
-class world final : public parallel::detail::abortable {
+class world final : public parallel::abortable {
  public:
   /// A world of `size` ranks. Shared by their communicators.
   explicit world(int size, world_options options = {})
@@ -96,7 +96,7 @@ class world final : public parallel::detail::abortable {
     for (auto const& [name, meeting] : open_rendezvous_) stop_if_one_returned(*meeting);
   }
 
-  void begin_host_wait(parallel::detail::host_wait const& wait) override {
+  void begin_host_wait(parallel::host_wait const& wait) override {
     std::scoped_lock const lock(mutex_);
     waits_.begin_host_wait(wait);
     stop_if_deadlocked(wait.worker);
@@ -352,8 +352,7 @@ class world final : public parallel::detail::abortable {
       if (late || (other != rank && !waits_.calls_of(other).empty()))
         other_ranks += concat("; rank ", other, ' ', whereabouts_locked(other));
     }
-    return concat(describe(local), " (call ", local.sequence, "): rank ", rank, " waited ",
-                  options_.deadline.seconds(), " s for ", name_ranks(missing), other_ranks);
+    return overdue_message(local, rank, options_.deadline.seconds(), missing) + other_ranks;
   }
 
   int const size_;

@@ -70,11 +70,12 @@ class marked_passes final : public meta::access_observer {
     if (share_of(model_, batch).whole != 0) require_divisible(sequence_division::by_context);
     for (bool const first : {true, false}) run(batch, first);
     gradients_.for_each(0, ~std::uintptr_t{0}, [&](use const& u) {
-      require(
-          !u.declared->trainable || !read_.contains(u.parameter) || written_.contains(u.parameter),
-          use_name(u), " is trained, but the backward pass of ", names_of_parts(u),
-          " never writes its gradient; add to gradient() there (in ops::custom: "
-          "updates(view)), or freeze the parameter");
+      if (!u.declared->trainable || written_.contains(u.parameter)) return;
+      require(read_.contains(u.parameter), use_name(u), " is trained, but ", names_of_parts(u),
+              " computes nothing with it; use it there, or take it out of visit_parameters");
+      fail(use_name(u), " is trained, but the backward pass of ", names_of_parts(u),
+           " never writes its gradient; add to gradient() there (in ops::custom: "
+           "updates(view)), or freeze the parameter");
     });
   }
 

@@ -111,6 +111,7 @@ struct mistakes {
   bool null_use = false;
   bool no_dx = false;       // the exit does not write its input gradient
   bool adds_to_dx = false;  // the exit adds to uninitialised memory
+  bool never_used = false;  // the exit visits a parameter with which it computes nothing
 };
 
 /// A model of `Block`s on slices of `ranks`.
@@ -176,11 +177,11 @@ struct model {
 
   /// The exit as its unit sees it.
   struct shown_exit {
-    linear& layer;
-    bool bias_only;
+    model& owner;
     void visit_parameters(auto&& visit) {
-      if (!bias_only) return layer.visit_parameters(visit);
-      visit(layer.bias);
+      if (owner.wrong.never_used) visit(owner.unshown);
+      if (!owner.wrong.parameter_missing) return owner.exit.visit_parameters(visit);
+      visit(owner.exit.bias);
     }
   };
 
@@ -196,7 +197,7 @@ struct model {
     visit(std::string("block.0"), column[0], parts{0}, uses{});
     if (!wrong.unit_missing)
       visit(std::string("block.1"), column[1], parts{wrong.part_of_second}, uses{});
-    shown_exit shown{exit, wrong.parameter_missing};
+    shown_exit shown{*this};
     visit(wrong.name_of_unit, shown, wrong.too_many_parts ? parts{blocks, 0} : parts{blocks},
           uses{});
   }
@@ -355,7 +356,8 @@ flags<mistakes> const mistake_flags = {
     {"each_counts_half", &mistakes::each_counts_half},
     {"null_use", &mistakes::null_use},
     {"no_dx", &mistakes::no_dx},
-    {"adds_to_dx", &mistakes::adds_to_dx}};
+    {"adds_to_dx", &mistakes::adds_to_dx},
+    {"never_used", &mistakes::never_used}};
 
 flags<run_options> const option_flags = {{"evaluates", &run_options::evaluates},
                                          {"sequence", &run_options::sequence},
