@@ -7,7 +7,8 @@
 // the input and the parameters.
 //
 // It also runs the passes as training does (layer/check_passes.hpp): tasks start after the passes
-// have returned, released memory is overwritten, and microbatches alternate.
+// have returned, released memory is overwritten, and microbatches alternate. A layer that declares
+// takes_divided_sequences gets the halves of a sequence, one after the other.
 #pragma once
 
 #include <algorithm>
@@ -65,6 +66,8 @@ class layer_checker {
  public:
   layer_checker(Layer& layer, index rows, index width, check_layer_options const& options)
       : options_(checked(options, rows)),
+        layer_(layer),
+        width_(width),
         passes_(layer, {rows, width}, options.sequence, options.run_position, options.arena_bytes) {
     inputs_.x = random("check_layer.x", rows * width);
     layer.visit_parameters([&](parameter_base<double>& parameter) {
@@ -88,6 +91,8 @@ class layer_checker {
     }
     check_overwriting(added);
     for (auto const& condition : conditions_of_training) check_condition(condition, results);
+    if constexpr (requires { requires Layer::takes_divided_sequences; })
+      if constexpr (!requires { requires Layer::exchanges_rows; }) check_divided_sequences();
     return result_;
   }
 
@@ -148,6 +153,29 @@ class layer_checker {
       require_same("backward_weight", results.gradients[p], expected.gradients[p]);
   }
 
+  /// A layer that declares takes_divided_sequences gives the same bits for the first rows of a
+  /// sequence and for the others, where a rank has them alone, as for the whole sequence.
+  void check_divided_sequences() {
+    index const whole = options_.sequence;
+    if (whole == 1) return;
+    auto const output_of = [&](index first, index last) {
+      layer_passes<Layer> passes(layer_, {last - first, width_}, last - first,
+                                 options_.run_position, options_.arena_bytes,
+                                 {.whole = whole, .starts = {first}, .runs = 1});
+      auto inputs = inputs_;
+      inputs.x.assign(inputs_.x.begin() + first * width_, inputs_.x.begin() + last * width_);
+      return passes.output(inputs);
+    };
+    auto const expected = output_of(0, whole);
+    auto divided = output_of(0, whole / 2);
+    auto const others = output_of(whole / 2, whole);
+    divided.insert(divided.end(), others.begin(), others.end());
+    require(divided == expected,
+            "check_layer: the layer declares takes_divided_sequences, but its result is another "
+            "where a rank has half of a sequence; leave the declaration out where a row of the "
+            "result depends on other rows, and take positions from context::for_each_span");
+  }
+
   /// f = Σ r ∘ forward(x).
   [[nodiscard]] double evaluate() {
     auto const y = passes_.output(inputs_);
@@ -188,6 +216,8 @@ class layer_checker {
   }
 
   check_layer_options options_;
+  Layer& layer_;
+  index width_;
   layer_passes<Layer> passes_;
   std::vector<parameter_base<double>*> parameters_;
   pass_inputs inputs_;

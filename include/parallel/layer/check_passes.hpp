@@ -52,18 +52,20 @@ template <std::size_t Bytes, class F>
   static_cast<void>(end);
 }
 
-/// The passes of a layer, of which `sequence` rows are one sequence, on an input of `extents`.
+/// The passes of a layer, of which `sequence` rows are one sequence, on an input of `extents`. With
+/// `share` the rows are a part of a sequence, as a rank's are under context parallelism.
 template <class Layer>
 class layer_passes {
  public:
   using stream_type = reference::deferred_stream;
 
   layer_passes(Layer& layer, shape<2> extents, index sequence, position run_position,
-               std::size_t arena_bytes)
+               std::size_t arena_bytes, row_share share = {})
       : layer_(layer),
         extents_(extents),
         sequence_(sequence),
         position_(run_position),
+        share_(share),
         first_(arena_bytes),
         second_(arena_bytes) {
     layer.visit_parameters([&](parameter_base<double>& p) { parameters_.push_back(&p); });
@@ -198,7 +200,7 @@ class layer_passes {
   }
 
   [[nodiscard]] context<stream_type> context_for(microbatch& m) const {
-    context<stream_type> c{m.stream, m.memory, pass::training, position_, sequence_};
+    context<stream_type> c{m.stream, m.memory, pass::training, position_, sequence_, share_};
     c.overwrite_gradients = m.overwrite_gradients;
     return c;
   }
@@ -234,6 +236,7 @@ class layer_passes {
   shape<2> extents_;
   index sequence_;
   position position_;
+  row_share share_;
   std::vector<parameter_base<double>*> parameters_;
   std::vector<std::vector<double>> values_;
   microbatch first_, second_;

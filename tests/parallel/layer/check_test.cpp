@@ -140,6 +140,56 @@ struct toy {
   }
 };
 
+/// y = x, and with `adds_row_before` plus the row before; it declares that sequences may be
+/// divided.
+struct row_layer {
+  using matrix = matrix_view<double>;
+  using const_matrix = matrix_view<double const>;
+  using element = double;
+  static constexpr bool takes_divided_sequences = true;
+  struct saved {};
+  bool adds_row_before = false;
+
+  template <class Stream>
+  matrix forward(context<Stream>& c, const_matrix x, saved&) const {
+    auto const y = c.template allocate<double, 2>(x.extents());
+    parallel::ops::custom(
+        c.stream,
+        [](matrix sums, const_matrix rows, parallel::index sequence, bool adds) {
+          for (parallel::index i = 0; i < rows.extent(0); ++i)
+            for (parallel::index j = 0; j < rows.extent(1); ++j)
+              sums(i, j) = rows(i, j) + (adds && i % sequence > 0 ? rows(i - 1, j) : 0.0);
+        },
+        y, x, c.sequence, adds_row_before);
+    return y;
+  }
+  template <class Stream>
+  matrix backward_input(context<Stream>& c, const_matrix dy, saved&) const {
+    auto const dx = c.template allocate<double, 2>(dy.extents());
+    parallel::ops::custom(
+        c.stream,
+        [](matrix sums, const_matrix rows, parallel::index sequence, bool adds) {
+          for (parallel::index i = 0; i < rows.extent(0); ++i)
+            for (parallel::index j = 0; j < rows.extent(1); ++j)
+              sums(i, j) =
+                  rows(i, j) + (adds && i % sequence + 1 < sequence ? rows(i + 1, j) : 0.0);
+        },
+        dx, dy, c.sequence, adds_row_before);
+    return dx;
+  }
+  template <class Stream>
+  void backward_weight(context<Stream>&, saved const&) const {}
+  void visit_parameters(auto&&) {}
+};
+
+TEST_CASE("check_layer: a layer that falsely declares takes_divided_sequences is refused") {
+  CHECK_NOTHROW(parallel::check_layer(row_layer{}, 6, 2, {.sequence = 3}));
+  CHECK(test::contains(
+      test::message_of([] { parallel::check_layer(row_layer{true}, 6, 2, {.sequence = 3}); }),
+      "check_layer: the layer declares takes_divided_sequences, but its result is another where a "
+      "rank has half of a sequence"));
+}
+
 TEST_CASE("check_layer: accepts a correct layer and reports the number of compared elements") {
   auto const result = parallel::check_layer(toy(3, ""), 2, 3, {.sequence = 2});
   CHECK(result.compared == 2 * 3 + 3);

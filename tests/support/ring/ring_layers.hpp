@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/device/meta/memory_access.hpp>
 #include <parallel/layer/linear.hpp>
 #include <parallel/ops/pointwise/elementwise.hpp>
 
@@ -41,6 +42,12 @@ struct ring_square {
   void visit_parameters(auto&&) {}
 };
 
+/// Tells the meta device, on which no item runs, that items add to `gradient`.
+template <class Stream, class View>
+void note_update(Stream& s, View gradient) {
+  if constexpr (requires { s.touch(); }) s.touch(parallel::meta::updates(gradient));
+}
+
 /// Stands in for a norm: y = x ∘ (gain + Σ of the row). It mixes the elements of a row only.
 struct ring_norm {
   using element = ring;
@@ -73,6 +80,7 @@ struct ring_norm {
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& state) const {
     if (!gain.has_gradient()) return;
+    note_update(c.stream, gain.gradient());
     auto const& x = state.x;
     for_each_item(c.stream, x.extent(1),
                   items::gain_gradient{gain.gradient().data(), x.data(), state.dy.data(),
@@ -106,6 +114,7 @@ struct ring_gain {
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& state) const {
     if (!gain.has_gradient()) return;
+    note_update(c.stream, gain.gradient());
     auto const& x = state.x;
     auto const gradient = gain.gradient();
     for_each_item(c.stream, gradient.size(),
