@@ -220,6 +220,16 @@ bool is_close(outcome const& a, outcome const& b, double tolerance) {
   return std::abs(a.held_out - b.held_out) <= bound;
 }
 
+/// Compares the gradients of the whole model with differences of its loss.
+bool check_gradients() {
+  // [guide: check_model]
+  tied_model<double> model(true);
+  rank_data const data(0, 0, 1);
+  auto const result = parallel::check_model(model, data.microbatches.front());
+  // [guide: end]
+  return result.difference < 1e-8;
+}
+
 }  // namespace example
 
 int main() {
@@ -232,9 +242,9 @@ int main() {
   std::printf("held out: %.4f, recomputed %.4f, on two ranks %.4f, in bf16 %.4f\n", stored.held_out,
               recomputed.held_out, two_ranks.held_out, rounded.held_out);
   bool const is_learned = stored.losses.back() < 0.1 * stored.losses.front();
-  return is_learned && stored.losses == example::train_in_own_loop() &&
-                 is_close(stored, recomputed, 0) && is_close(stored, two_ranks, 1e-3) &&
-                 is_close(stored, rounded, 0.1)
+  return is_learned && example::check_gradients() &&
+                 stored.losses == example::train_in_own_loop() && is_close(stored, recomputed, 0) &&
+                 is_close(stored, two_ranks, 1e-3) && is_close(stored, rounded, 0.1)
              ? 0
              : 1;
 }

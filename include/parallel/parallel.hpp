@@ -44,6 +44,7 @@
 #include <parallel/optim/any_optimizer.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/optim/decoupled_lion.hpp>
+#include <parallel/train/checks/check_model.hpp>
 #include <parallel/train/learning_rate.hpp>
 #include <parallel/train/stepper.hpp>
 #include <parallel/train/train_batches.hpp>
