@@ -28,6 +28,7 @@
 #include <vector>
 
 #include <parallel/device/meta/device.hpp>
+#include <parallel/device/meta/host_access_watch.hpp>
 #include <parallel/mesh/layout.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/train/checks/known_memory.hpp>
@@ -68,7 +69,10 @@ class marked_passes final : public meta::access_observer {
   /// Throws one of the refusals that the head of this file lists.
   void run(typename Model::microbatch const& batch) {
     if (share_of(model_, batch).whole != 0) require_divisible(sequence_division::by_context);
-    for (bool const first : {true, false}) run(batch, first);
+    {
+      meta::host_access_watch const watch;
+      for (bool const first : {true, false}) run(batch, first);
+    }
     gradients_.for_each(0, ~std::uintptr_t{0}, [&](use const& u) {
       if (!u.declared->trainable || written_.contains(u.parameter)) return;
       require(read_.contains(u.parameter), use_name(u), " is trained, but ", names_of_parts(u),

@@ -12,6 +12,7 @@
 
 #include <parallel/device/arena.hpp>
 #include <parallel/device/meta/device.hpp>
+#include <parallel/device/meta/host_access_watch.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/pipeline/plan.hpp>
 #include <parallel/train/setup/stage.hpp>
@@ -83,6 +84,7 @@ template <class Model>
   matrix_view<element> const edge(nullptr, {model.rows(batch), model.width()});
   auto const c = context_of(model, compute, slot, mode, {}, batch);
   operation_scratch operations;
+  meta::host_access_watch const watch;
   auto const run = [&](pipeline::action_kind computes) {
     for (auto const& pass :
          passes_of(range, computes, mode, halves == backward_halves::overlapped)) {
