@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -88,7 +89,14 @@ template <class Model>
   auto const run = [&](pipeline::action_kind computes) {
     for (auto const& pass :
          passes_of(range, computes, mode, halves == backward_halves::overlapped)) {
-      measured.run(pass, c, shared, batch, {edge, edge}, saved, sums);
+      try {
+        measured.run(pass, c, shared, batch, {edge, edge}, saved, sums);
+      } catch (error const& problem) {
+        std::string const part_name = name_of_part(pass.model_part, model.num_blocks());
+        std::string const text = problem.what();
+        if (text.starts_with(part_name)) throw;
+        fail(part_name, ", ", to_string(pass.kind), ": ", text);
+      }
       bool const runs_aside = pass.is_overlapped && pass.kind == pass_kind::backward_weight;
       auto& peak = runs_aside ? operations.weights : operations.compute;
       peak = std::max(peak, compute.take_scratch());

@@ -111,6 +111,7 @@ struct mistakes {
   bool null_use = false;
   bool no_dx = false;       // the exit does not write its input gradient
   bool adds_to_dx = false;  // the exit adds to uninitialised memory
+  bool misshapen = false;   // the exit multiplies matrices that do not fit
   bool never_used = false;  // the exit visits a parameter with which it computes nothing
 };
 
@@ -227,6 +228,7 @@ struct model {
     }
     linear::saved activations;
     auto const logits = exit.forward(c, x, activations);
+    if (wrong.misshapen) parallel::ops::matmul(c.stream, logits, x, x);
     auto const losses = c.template allocate<float, 1>({x.extent(0)});
     auto const correct = c.template allocate<std::uint8_t, 1>({x.extent(0)});
     parallel::ops::cross_entropy(c.stream, logits, losses, correct,
@@ -357,6 +359,7 @@ flags<mistakes> const mistake_flags = {
     {"null_use", &mistakes::null_use},
     {"no_dx", &mistakes::no_dx},
     {"adds_to_dx", &mistakes::adds_to_dx},
+    {"misshapen", &mistakes::misshapen},
     {"never_used", &mistakes::never_used}};
 
 flags<run_options> const option_flags = {{"evaluates", &run_options::evaluates},
