@@ -20,8 +20,8 @@ train run_name=one ranks=1 save_folder=one/ckpt metrics_file=one/metrics.jsonl e
 "$programs/pretrain" small.yaml run_name=one ranks=1 save_folder=one/ckpt print_plan=true > log 2>&1 || fail "print_plan"
 page one --out one.html
 grep -q warning log && { cat log >&2; fail "warnings of a sound run"; }
-python3 - << 'PYTHON' || fail "the page of one rank is not what the run was"
-import html, json, re
+python3 - "$("$programs/pretrain" --version)" << 'PYTHON' || fail "the page of one rank is not what the run was"
+import html, json, re, sys
 page = open("one.html").read()
 summary = json.load(open("one/ckpt/summary.json"))
 assert "<h1>one</h1>" in page
@@ -35,6 +35,7 @@ events = [json.loads(line) for line in open("one/ckpt/run.jsonl")]
 assert [e["event"] for e in events if e["event"] != "note"] == ["start", "train", "memory", "end"]
 start, end = events[0], events[-1]
 assert start["configuration"]["run_name"] == "one" and start["configuration"]["optimizer.lr"] == "1.0e-3"
+assert f"ParallelLM {start['version']}" == sys.argv[1], start["version"]
 assert start["program"] == "pretrain" and start["ranks"] == 1 and sum(start["memory_plan"].values()) > 0
 assert any(e["event"] == "note" and e["batch"] == 20 and "generated at 20 ba" in e["text"] for e in events)
 parts = end["training_seconds"] + end["evaluation_seconds"] + end["saving_seconds"]
