@@ -149,7 +149,7 @@ class Source:
             if not above or above.startswith(("//", "#")) or re.search(r"([;{}]|\b(public|private|protected):)(\s*//.*)?$", above):
                 break
             first -= 1
-        shown = [one.replace("///<", "//") if kind == "enum" else re.sub(r"\s*///?<?.*$", "", one)
+        shown = [one.replace("///<", "//") if kind in ("enum", "concept") else re.sub(r"\s*///?<?.*$", "", one)
                  for one in self.lines[first:first + 60]]
         text = "\n".join(shown)
         begin = sum(len(one) + 1 for one in shown[:line - 1 - first])
@@ -157,6 +157,13 @@ class Source:
             kind = "function"
             begin = text.index("]", begin)
         return textwrap.dedent(text[:self.end(text, begin, kind)].rstrip())
+
+    def has_plain_comment(self, line):
+        """Whether a comment that Doxygen does not see ends a line of the declaration that begins in `line` (from 1)."""
+        for text in self.lines[line - 1:]:
+            if ";" in text.split("//")[0]:
+                break
+        return any(re.search(r"[;,]\s*//(?!/<)", one) for one in (self.lines[line - 1], text))
 
     @staticmethod
     def end(text, begin, kind):
@@ -263,7 +270,7 @@ def member_blocks(entry, header, reference, source, describe):
             if member.get("kind") == "variable":
                 texts = fields.setdefault(declared, [])  # "index rows, columns;" is one declaration of two members
                 texts += [one for one in [re.sub(r"[`\\]|\]\(#[^)]*\)|\[(?=`)", "", " ".join(text.split()))] if one not in texts]
-                if re.search(r"[;,]\s*//(?!/<)", source.lines[line - 1]):
+                if source.has_plain_comment(line):
                     reference.unseen.append(f"{header}:{line}")
             else:
                 functions.append((declared.removesuffix(";") + ";", text))

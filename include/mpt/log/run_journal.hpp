@@ -20,6 +20,7 @@
 
 namespace mpt {
 
+/// The journal's name in save_folder.
 inline constexpr std::string_view journal_name = "run.jsonl";
 
 class run_journal {

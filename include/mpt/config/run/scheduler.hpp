@@ -17,6 +17,7 @@
 
 namespace mpt {
 
+/// LLM Foundry's schedules of the learning rate.
 enum class schedule_kind {
   constant_with_warmup,
   linear_decay_with_warmup,

@@ -23,17 +23,20 @@
 
 namespace parallel::checkpoint {
 
+/// The name of a checkpoint's manifest in its folder.
 inline constexpr std::string_view manifest_name = "manifest.json";
+/// The "format" that a manifest states.
 inline constexpr std::string_view manifest_format = "parallel.checkpoint";
-inline constexpr index manifest_version = 2;  // 2: slices of columns (run, stride)
+inline constexpr index manifest_version = 2;  ///< 2: slices of columns (run, stride)
+/// The largest manifest that is read.
 inline constexpr std::uint64_t max_manifest_bytes = std::uint64_t{1} << 30;
 
 /// A parsed manifest; the slices are known to tile their tensors.
 struct manifest {
   nlohmann::json
-      state;  // an object: what the program stored about its step, schedule and data position
+      state;  ///< an object: what the program stored about its step, schedule and data position
   slice_set slices;
-  claim_id writer = {};  // the claim of the folder under which it was written; generation 0: none
+  claim_id writer = {};  ///< the claim of the folder under which it was written; generation 0: none
 };
 
 namespace detail {
