@@ -17,6 +17,11 @@ KINDS = {"class": "class", "struct": "struct", "union": "union", "concept": "con
 IMPLIED = (("_arguments", "The arguments of {} as one value, which a device runs."), ("_options", "The options of {}."),
            ("::saved", "What a forward pass of {} saves for the backward passes."))
 
+# What functions do that have an overload for each device, operation or type.
+OVERLOADED = {"run_operation": "Runs the operation of these arguments on a stream of this device.",
+              "enqueue": "Enqueues the kernels of the operation of these arguments on the GPU's stream.",
+              "simd_form": "The function of these elements as one of packs.", "to_string": "The value's name."}
+
 
 def escaped(text):
     """Plain text as Markdown that shows it."""
@@ -138,7 +143,7 @@ class Source:
             named = re.match(r"((?:[a-z_0-9:]+(?:, | and )?)+): (.*)", paragraph, re.DOTALL)
             if named and name in [one.rpartition("::")[2] for one in re.split(", | and ", named[1])]:
                 said = first_sentence(" ".join(named[2].split()))
-                return said[0].upper() + said[1:] if re.match(r"[a-z]{2,}[ ,]", said) else said
+                return said[0].upper() + said[1:] if re.match(r"(a|[a-z]{2,})[ ,]", said) else said
         return self.summary() if name == self.name else ""
 
     def declaration(self, line, kind):
@@ -192,7 +197,6 @@ class Reference:
                         for kind in ("class", "struct", "union") for path in xml.glob(f"{kind}*.xml")}
         self.by_file = {}  # header -> [(line, kind, name, scope, entry)]
         self.anchors = {}  # (library, name) -> anchor, or None where several have it
-        self.documented = {}  # scope::name of a function -> anchor of an overload that has a comment
         self.undescribed = []  # "header:line name" without a sentence
         self.unseen = []  # "header:line" of a member whose comment Doxygen does not see
         for path in sorted(xml.glob("*.xml")):
@@ -232,8 +236,6 @@ class Reference:
             return
         self.by_file.setdefault(header, []).append((int(location.get("line")), kind, name, scope, entry))
         anchor = self.anchor(header, scope, name)
-        if kind == "function" and "".join(entry.find("briefdescription").itertext()).strip():
-            self.documented.setdefault(f"{scope}::{name}", anchor)
         if kind in ("function", "variable"):
             return  # a parameter may have the same name
         library = header.split("/")[0]
@@ -312,8 +314,7 @@ def implied_sentence(reference, header, source, kind, name, scope):
         other = name.removesuffix(suffix)
         if other != name and other in others:
             return sentence.format(f"[`{other}`](#{reference.anchor(header, scope, other)})")
-    overload = reference.documented.get(f"{scope}::{name}")
-    return f"An overload of [`{name}`](#{overload})." if kind == "function" and overload else ""
+    return OVERLOADED.get(name, "") if kind == "function" else ""
 
 
 def entry_text(reference, header, source, describe, items):
@@ -346,7 +347,8 @@ def entry_text(reference, header, source, describe, items):
         blocks.insert(3, "\n\n".join(sentences))
         reference.undescribed += [f"{header}:{line} {one}" for one in names] if not sentences else []
     if name in reference.examples and operation:
-        blocks.append("Example:\n\n```cpp\n" + reference.examples[name] + "\n```")
+        blocks.append("Example (the views and `expect`: {download}`operations.hpp <../_files/docs/examples/operations.hpp>`):\n\n```cpp\n"
+                      + reference.examples[name] + "\n```")
     return "\n\n".join(filter(None, blocks))
 
 
