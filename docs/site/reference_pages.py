@@ -299,10 +299,10 @@ def calls_of(name, header, reference, source):
             for member in entry.iter("memberdef"):
                 if member.findtext("name") == "operator()":
                     declared = source.declaration(int(member.find("location").get("line")), "function")
-                    shift = len(name) - len("operator()")  # of lines that continue the parameters
                     before, _, parameters = re.sub(r"\s+const;?$", "", declared).partition("operator()(")
-                    yield f"{before}{name}(" + re.sub(r"\n( +)", lambda found: "\n" + found[1] + " " * shift if shift > 0
-                                                      else "\n" + found[1][-shift:], parameters)
+                    template, newline, result = before.rpartition("\n")
+                    yield template + newline + textwrap.fill(f"{result}{name}({' '.join(parameters.split())}", 99, subsequent_indent="    ",
+                                                             break_on_hyphens=False)
 
 
 def implied_sentence(reference, header, source, kind, name, scope):
