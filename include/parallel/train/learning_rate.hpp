@@ -31,7 +31,7 @@ struct learning_rate_schedule {
   double end = 0;   ///< time at which `to` is reached; linear, cosine and a cooldown need it
   double from = 1;  ///< factor after the warm-up
   double to = 0;    ///< factor at the end; for inverse_root the limit
-  // The following are for inverse_root alone.
+  /// The scale of time in inverse_root; this and the following are for that shape alone.
   double scale = 1;
   double cooldown = 0;     ///< length of the linear part at the end
   double cooled_down = 0;  ///< factor at its end
