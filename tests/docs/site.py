@@ -142,7 +142,7 @@ for file, page in pages.items():
     if file.parent.name == "reference" and file.name.startswith("parallel"):
         upward = [link for link in page.links if "#name-mpt-" in link]
         assert not upward, f"{file.name} links to names of mpt: {upward[:3]}"
-    if file.parent.name == "reference":
+    if file.parent.name == "reference" or file.name == "options.html":
         blocks = re.findall(r"<pre>(.*?)</pre>", file.read_text(), re.DOTALL)
         lines = [line for block in blocks for line in re.sub(r"<[^>]*>", "", block).replace("&lt;", "<").replace("&gt;", ">").replace(
             "&amp;", "&").replace("&quot;", '"').replace("&#39;", "'").splitlines()]
