@@ -19,7 +19,7 @@ install(DIRECTORY include/parallel include/mpt DESTINATION ${CMAKE_INSTALL_INCLU
   COMPONENT development FILES_MATCHING PATTERN *.hpp PATTERN *.cuh)
 install(FILES docs/guide.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
 install(DIRECTORY docs/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
-  FILES_MATCHING PATTERN *.cpp)
+  FILES_MATCHING PATTERN *.cpp PATTERN *.hpp)
 install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/site/html DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
   OPTIONAL)  # where docs_site was built
 foreach(component IN LISTS components)

@@ -20,6 +20,7 @@
 
 #include <mpt/yaml/nearest.hpp>
 #include <parallel/core/failures.hpp>
+#include <parallel/core/version.hpp>
 
 #include <cli/completion.hpp>
 #include <cli/foreign_options.hpp>
@@ -147,6 +148,7 @@ CLI::Validator number_type(std::vector<std::string> names) {
 int run(CLI::App& app, int argc, char** argv, bool is_primary, std::function<void()> const& body) {
   settle_process();
   auto const program = std::filesystem::path(argv[0]).filename().string();
+  app.set_version_flag("--version", "ParallelLM " + to_string(parallel::library_version));
   std::string shell;
   app.add_option("--completion", shell,
                  "alone: print a script that completes this command line in bash or zsh, "
@@ -166,7 +168,7 @@ int run(CLI::App& app, int argc, char** argv, bool is_primary, std::function<voi
     require_printed();
     return 0;
   } catch (CLI::ParseError const& problem) {
-    if (problem.get_exit_code() == 0) return app.exit(problem);  // --help
+    if (problem.get_exit_code() == 0) return app.exit(problem);  // --help, --version
     print_final_error(
         fmt::format("{}; --help lists the options", describe_parse_error(app, problem, argc, argv)),
         is_primary);

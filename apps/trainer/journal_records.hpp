@@ -14,6 +14,7 @@
 #include <mpt/train/setup/run_plan.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/core/failures.hpp>
+#include <parallel/core/version.hpp>
 
 #include <process/process.hpp>
 
@@ -40,6 +41,7 @@ inline void append_record(mpt::checkpoint_config const& checkpoint, std::string_
                                                          int nodes, std::string_view device_name) {
   return {
       {"program", data.train_loader.finetuning ? "finetune" : "pretrain"},
+      {"version", to_string(parallel::library_version)},
       {"program_seconds", program_seconds()},
       {"run_name", run.name},
       {"model", fmt::format("{}, {} parameters, {} layers × {}, {}", m.family,

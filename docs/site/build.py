@@ -101,8 +101,11 @@ def main():
     shutil.copytree(ROOT / "docs/pictures", staged / "pictures")
     shutil.copytree(ROOT / "docs" / "examples", staged / "_files" / "docs" / "examples")
     pages = stage_pages(staged)
-    headers, names = reference_pages.write_reference(run_doxygen(out / "doxygen"), ROOT / "include", staged / "reference")
-    said = [f"{headers} headers with {names} names"]
+    reference = reference_pages.write_reference(run_doxygen(out / "doxygen"), ROOT / "include", ROOT / "docs/examples", staged / "reference")
+    if reference.unseen:
+        raise SystemExit("the comment of a member begins with ///<, or the reference does not show it: " + ", ".join(reference.unseen))
+    names = sum(len(entries) for entries in reference.by_file.values())
+    said = [f"{len(reference.by_file)} headers with {names} names, {len(reference.undescribed)} without a sentence"]
     absent = "# {}\n\nThis copy of the site was made without this page: {}.\n"
     if arguments.keys:
         said.append(f"{program_pages.write_keys(arguments.keys, pages, staged)} keys")

@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 import subprocess
+import textwrap
 
 PROGRAMS = ("prepare", "train_tokenizer", "pretrain", "finetune", "evaluate", "generate", "convert", "checkpoint", "launch",
             "flight", "quickstart", "report", "fetch", "track")
@@ -77,6 +78,16 @@ def write_keys(keys_file, pages, out):
     return len(keys["training"]) + len(evaluated)
 
 
+def wrapped(line):
+    """A line of --help in at most 100 columns: descriptions go on in their column, the command of an example after a backslash."""
+    if len(line) <= 100:
+        return line
+    described = line[28:30] == "  "
+    rows = textwrap.wrap(line, 98, subsequent_indent=" " * (30 if described else 4 if line.startswith("  ") else 0), break_long_words=False,
+                         break_on_hyphens=False)
+    return ("\n" if described or not line.startswith("  ") else " \\\n").join(rows)
+
+
 def write_options(programs, out):
     """A section for each program that is there: its own --help. Returns their names."""
     text = ["# Options of the programs", "", "Each program's own `--help`. Keys of YAML files: [keys](keys.md).", ""]
@@ -88,7 +99,7 @@ def write_options(programs, out):
         result = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=60, env={"NO_COLOR": "1", "COLUMNS": "100"})
         if result.returncode != 0:
             raise SystemExit(f"{program} --help ended with {result.returncode}: {result.stderr.strip()}")
-        text += [f"## {name}", "", "~~~~text", result.stdout.strip().replace(str(program), name), "~~~~", ""]
+        text += [f"## {name}", "", "~~~~text", *map(wrapped, result.stdout.strip().replace(str(program), name).splitlines()), "~~~~", ""]
         shown.append(name)
     (out / "options.md").write_text("\n".join(text))
     return shown

@@ -9,6 +9,7 @@ struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
 
 namespace mpt {
 
+/// The hash functions.
 enum class digest_kind { sha1, sha256 };
 
 /// A checksum of bytes that come in pieces.

@@ -29,6 +29,7 @@
 
 namespace mpt {
 
+/// What the helper may take, in time and memory.
 struct helper_limits {
   std::chrono::milliseconds time{10'000};            ///< of each answer
   std::size_t memory = std::size_t{512} << 20;       ///< bytes beyond those at the process's start

@@ -124,6 +124,31 @@ concepts = re.sub(r"<[^>]*>", "", (out / "html/reference/parallel.layer.html").r
 assert "concept layer = requires" in concepts.replace("&lt;", "<"), "the concept of a layer is not shown as it is written"
 shown = "".join(file.read_text() for file in (out / "html/reference").glob("*.html"))
 assert not re.search(r'<span class="pre">[\w:]*::detail(::|<)', shown), "internal names are shown"
+# Comments of headers reach the reference: names without a sentence are the aliases of a block and the like, and become no more.
+said = re.search(r"(\d+) names, (\d+) without a sentence", built.stdout)
+assert int(said[1]) > 2400 and int(said[2]) <= 10, said[0]
+for file in [*(source / "include").rglob("*.hpp"), *(source / "include").rglob("*.cuh")]:
+    for comment in re.findall(r"(?:^[ \t]*//.*\n)+", file.read_text(), re.MULTILINE):
+        words = re.sub(r"^[ \t]*//+<?", "", comment, flags=re.MULTILINE).split()
+        twice = [words[i:i + n] for n in range(3, 20) for i in range(len(words) - 2 * n + 1) if words[i:i + n] == words[i + n:i + 2 * n]]
+        assert not twice, f"{file.relative_to(source)} says '{' '.join(twice[0])}' twice"
+operations = [page.read_text() for page in (out / "source/reference").glob("parallel.ops*.md")]
+sections = re.split(r"^### ", "\n".join(operations), flags=re.MULTILINE)
+without = [section.split()[0] for section in sections if "*operation* in" in section and "\nExample (" not in section]
+assert not without and sum("*operation* in" in section for section in sections) > 50, f"operations without an example: {without}"
+index = re.sub(r"<[^>]*>", "", (out / "html/genindex.html").read_text())
+assert all(name in index for name in ("attention (operation in parallel::ops)", "model_source (class in mpt)")), "the index lacks names"
+for file, page in pages.items():
+    if file.parent.name == "reference" and file.name.startswith("parallel"):
+        upward = [link for link in page.links if "#name-mpt-" in link]
+        assert not upward, f"{file.name} links to names of mpt: {upward[:3]}"
+    if file.parent.name == "reference" or file.name == "options.html":
+        blocks = re.findall(r"<pre>(.*?)</pre>", file.read_text(), re.DOTALL)
+        lines = [line for block in blocks for line in re.sub(r"<[^>]*>", "", block).replace("&lt;", "<").replace("&gt;", ">").replace(
+            "&amp;", "&").replace("&quot;", '"').replace("&#39;", "'").splitlines()]
+        assert not [line for line in lines if len(line) > 100], f"{file.name}: {max(lines, key=len)}"
+context = re.sub(r"<[^>]*>", "", (out / "html/reference/parallel.layer.html").read_text())
+assert context.count("matrix_view&lt;accumulate_t&lt;T&gt;&gt; weight_sums, bias_sums;") == 1, "members of one declaration come more than once"
 search = (out / "html/searchindex.js").read_text()
 assert len(search) > 100_000
 for page in (source / "docs/site/howto").glob("*.md"):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""release_notes.py SOURCE: notes made from CHANGELOG.md hold all its lines, and what is no version is refused."""
+"""release_notes.py SOURCE: notes made from CHANGELOG.md hold all its lines, what is no version is refused, and
+the pages name the version that the headers state."""
 import pathlib
 import re
 import subprocess
@@ -25,6 +26,13 @@ lines = [line for line in newest[3].splitlines() if line.startswith("- ")]
 missing = [line for line in lines if line not in result.stdout.splitlines()]
 assert lines and not missing, missing[:3]
 assert run(stated).stdout == result.stdout
+
+pages = [source / "README.md", *source.glob("docs/**/*.md")]
+named = [(page.name, name) for page in pages
+         for name in re.findall(r"GIT_TAG (v[\d.]+\d)|_(\d[\d.]+)_all\.deb|release_notes\.py (\d[\d.]+\d)", page.read_text())]
+assert named, "no page names a tag"
+other = [(page, *name) for page, name in named if "".join(name).removeprefix("v") != stated]
+assert not other, f"pages name another version than {stated}: {other}"
 
 refused = run("99.0.0")
 assert refused.returncode != 0 and "no section of version '99.0.0'" in refused.stderr, refused.stderr

@@ -20,8 +20,8 @@ train run_name=one ranks=1 save_folder=one/ckpt metrics_file=one/metrics.jsonl e
 "$programs/pretrain" small.yaml run_name=one ranks=1 save_folder=one/ckpt print_plan=true > log 2>&1 || fail "print_plan"
 page one --out one.html
 grep -q warning log && { cat log >&2; fail "warnings of a sound run"; }
-python3 - << 'PYTHON' || fail "the page of one rank is not what the run was"
-import html, json, re
+python3 - "$("$programs/pretrain" --version)" << 'PYTHON' || fail "the page of one rank is not what the run was"
+import html, json, re, sys
 page = open("one.html").read()
 summary = json.load(open("one/ckpt/summary.json"))
 assert "<h1>one</h1>" in page
@@ -35,6 +35,7 @@ events = [json.loads(line) for line in open("one/ckpt/run.jsonl")]
 assert [e["event"] for e in events if e["event"] != "note"] == ["start", "train", "memory", "end"]
 start, end = events[0], events[-1]
 assert start["configuration"]["run_name"] == "one" and start["configuration"]["optimizer.lr"] == "1.0e-3"
+assert f"ParallelLM {start['version']}" == sys.argv[1] and f" · {sys.argv[1]}<" in page, start["version"]
 assert start["program"] == "pretrain" and start["ranks"] == 1 and sum(start["memory_plan"].values()) > 0
 assert any(e["event"] == "note" and e["batch"] == 20 and "generated at 20 ba" in e["text"] for e in events)
 parts = end["training_seconds"] + end["evaluation_seconds"] + end["saving_seconds"]
@@ -154,7 +155,7 @@ mv damaged moved && page moved --out moved.html && has moved.html '<caption>Loss
 cp -r one junk
 sed -i 's#"metrics_file":"[^"]*"#"metrics_file":""#' junk/ckpt/run.jsonl
 sed -i '7s/"loss\/train\/total":[^,]*/"loss\/train\/total":NaN/' junk/metrics.jsonl
-{ head -n 20 junk/metrics.jsonl && head -c 5000000 /dev/zero && echo && head -c 3000 "$programs/report" && echo &&
+{ head -n 20 junk/metrics.jsonl && head -c 5000000 /dev/zero && echo && head -c 3000 "$programs/report" | tr '\0' '\n' && echo &&
   tail -n +21 junk/metrics.jsonl; } > cut && mv cut junk/metrics.jsonl
 ln -sf /proc/self/mem junk/ckpt/plan.svg
 page junk --out junk.html

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# The command lines of all programs: exit codes and examples at the end of --help, whose options exist, and
+# The command lines of all programs: exit codes and examples at the end of --help, whose options exist, the version, and
 # completion by bash and zsh from the same options.
 # usage: terminal.sh PROGRAMS
 set -euo pipefail
 programs=$1
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
+version=$(sed -n 's/.*library_version{\([0-9]*\), \([0-9]*\), \([0-9]*\)};$/ParallelLM \1.\2.\3/p' \
+  "$(dirname "${BASH_SOURCE[0]}")/../../include/parallel/core/version.hpp")
 count=0
 for file in "$programs"/*; do
   [[ -f $file && -x $file ]] || continue
@@ -14,6 +16,7 @@ for file in "$programs"/*; do
   examples=$(sed -n '/^Examples:$/,$p' <<< "$help" | tail -n +2)
   [[ -n $examples ]] || fail "$program --help ends without examples"
   [[ $help == *"Exit codes (docs/errors.md "*$'\n'"  75  stopped by a signal"* ]] || fail "$program --help does not name its exit codes"
+  [[ $("$file" --version) == "$version" ]] || fail "$program --version does not print '$version'"
   # of a line for another program, such as launch, each program's own options
   all_help=$help
   for command in $(sed -n '/^Subcommands:$/,/^$/s/^  \([a-z]*\) .*/\1/p' <<< "$help"); do

@@ -23,20 +23,21 @@
 
 namespace mpt {
 
+/// The results of a training step.
 struct batch_result {
-  std::int64_t batch = 0;  // finished batches, this one included
-  std::int64_t epoch = 0;  // finished epochs
+  std::int64_t batch = 0;  ///< finished batches, this one included
+  std::int64_t epoch = 0;  ///< finished epochs
   bool ends_epoch = false;
-  double loss = 0;  // mean over the batch's loss tokens
+  double loss = 0;  ///< mean over the batch's loss tokens
   double accuracy = 0;
   double gradient_norm = 0;
-  double gradient_scale = 1;  // from the summed gradient to the clipped mean
-  std::vector<parallel::train::tensor_squares<double>> const* tensors = nullptr;  // may be empty
+  double gradient_scale = 1;  ///< from the summed gradient to the clipped mean
+  std::vector<parallel::train::tensor_squares<double>> const* tensors = nullptr;  ///< may be empty
 };
 
 /// One finished evaluation set.
 struct evaluation_report {
-  std::string label;  // "" when there is only one set
+  std::string label;  ///< "" when there is only one set
   std::int64_t batch = 0;
   std::int64_t epoch = 0;
   double loss = 0;
@@ -77,18 +78,22 @@ class run_control {
   bool is_stopped_ = false;
 };
 
+/// C handles the beginning of a batch.
 template <class C>
 concept handles_batch_begin = requires(C& c, run_control& run, std::int64_t batch) {
   c.batch_begin(run, batch);  // the batch's number, from 1
 };
+/// C handles the end of a batch.
 template <class C>
 concept handles_batch_end = requires(C& c, run_control& run, batch_result const& result) {
   c.batch_end(run, result);
 };
+/// C handles the end of an evaluation.
 template <class C>
 concept handles_evaluation_end = requires(C& c, run_control& run, evaluation_report const& result) {
   c.evaluation_end(run, result);
 };
+/// C has a state that checkpoints store.
 template <class C>
 concept has_state = requires(C& c, C const& cc, nlohmann::json const& saved) {
   { cc.state() } -> std::same_as<nlohmann::json>;

@@ -101,14 +101,19 @@ inline constexpr double largest_xpos_decay = 1.2527629684953681;
 
 /// Bounds that keep every count below in 64 bits, also six times the number of parameters.
 inline constexpr std::int64_t largest_d_model = std::int64_t{1} << 17;
+/// The largest hidden width of a feed-forward layer that is read.
 inline constexpr std::int64_t largest_ffn = std::int64_t{1} << 20;
+/// The largest number of blocks that is read.
 inline constexpr std::int64_t largest_n_layers = std::int64_t{1} << 12;
+/// The largest sequence length that is read.
 inline constexpr std::int64_t largest_seq_len = std::int64_t{1} << 22;
+/// The largest vocabulary that is read.
 inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
 
 /// Width of the FFN's hidden layer.
 [[nodiscard]] std::int64_t ffn_hidden(model_config const& model);
 
+/// The width of a head.
 [[nodiscard]] std::int64_t head_dim(model_config const& model);
 
 /// Whether `head_dim` is given and is d_model / n_heads, so that it need not be given.

@@ -216,6 +216,7 @@ struct train_config {
   friend bool operator==(train_config const&, train_config const&) = default;
 };
 
+/// Whether sums are in an order that does not depend on the number of ranks.
 [[nodiscard]] bool is_canonical(execution_config const& execution);
 
 /// Whether the configuration itself asks for recomputation.

@@ -9,6 +9,7 @@
 
 namespace mpt {
 
+/// A key and its value as they were written.
 struct written_key {
   std::string name;        ///< dotted, as "model.d_model"
   std::string text;        ///< the value as written; of a list of scalars, its items in brackets

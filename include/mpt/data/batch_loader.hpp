@@ -25,6 +25,7 @@
 
 namespace mpt::data {
 
+/// Whether batches are for training or for an evaluation.
 enum class loader_mode { train, evaluate };
 
 /// The start of a batch; together with the seed, the whole state of a loader.

@@ -29,6 +29,7 @@
 
 namespace mpt::data {
 
+/// The forms of text files.
 enum class text_format { json_lines, parquet, plain };
 
 /// The error message for a Parquet file in a build without Arrow's C++ library.
@@ -43,6 +44,7 @@ inline constexpr std::string_view parquet_advice =
 /// Stores the next text of a file in its argument; returns false when there is none.
 using text_source = std::function<bool(std::string& text)>;
 
+/// How files are read as documents.
 struct document_options {
   static constexpr std::uint64_t whole_file = std::uint64_t{1} << 60;  ///< larger than any file
   std::uint64_t plain_text_bytes = std::uint64_t{1}

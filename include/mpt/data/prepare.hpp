@@ -83,8 +83,10 @@ struct prepare_options {
   std::function<void(prepare_progress const&)> progress{};  ///< called after every batch
 };
 
+/// How much of the set existed before.
 enum class prepare_status { written, resumed, already_complete };
 
+/// The set that was written.
 struct prepare_result {
   prepare_status status = prepare_status::written;
   std::filesystem::path folder;  ///< holds index.json

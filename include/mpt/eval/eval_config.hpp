@@ -22,6 +22,7 @@
 
 namespace mpt::eval {
 
+/// A model to be evaluated.
 struct evaluated_model {
   std::string name;
   std::filesystem::path path;          ///< a checkpoint, a save folder or a Hugging Face folder

@@ -8,7 +8,7 @@ namespace mpt {
 
 /// Means over all labelled tokens, in nats.
 struct evaluation_result {
-  std::int64_t tokens = 0;  // with a label
+  std::int64_t tokens = 0;  ///< with a label
   double cross_entropy = 0;
   double token_accuracy = 0;
   double unigram_cross_entropy = 0;

@@ -20,6 +20,7 @@
 
 namespace mpt::eval {
 
+/// The scores of a gauntlet's categories and averages.
 struct gauntlet_result {
   std::vector<std::pair<std::string, double>> averages;
   std::vector<std::pair<std::string, double>> categories;
@@ -49,6 +50,7 @@ struct model_report {
 /// A sentence for each task some of whose contexts were longer than its max_seq_len.
 [[nodiscard]] std::vector<std::string> notes_on_cut_contexts(model_report const& report);
 
+/// A model's results as JSON.
 [[nodiscard]] nlohmann::ordered_json json_report(model_report const& report);
 
 /// One JSON line per row, for closer inspection: its line, scores, choice or text, and whether it

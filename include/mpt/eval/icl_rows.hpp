@@ -22,6 +22,7 @@
 
 namespace mpt::eval {
 
+/// One row of a task: a question with its answers.
 struct task_row {
   std::uint64_t line = 0;
   std::string context;               ///< context or query
@@ -42,6 +43,7 @@ struct task_rows {
   std::vector<std::string> answer_texts;
 };
 
+/// The most rows, options of a row and bytes of a line that a task may have.
 struct task_limits {
   std::size_t rows = 10'000'000;
   std::size_t options = 1000;  ///< per row

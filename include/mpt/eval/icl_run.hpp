@@ -30,6 +30,7 @@ struct row_sharing {
   std::function<std::vector<std::string>(std::string const&)> gather = {};
 };
 
+/// A model's result for one row.
 struct row_result {
   std::uint64_t line = 0;  ///< line in the task's file
   bool is_correct = false;
@@ -48,6 +49,7 @@ struct part_result {
   [[nodiscard]] double accuracy() const;
 };
 
+/// A model's results for a task.
 struct task_result {
   std::string label;
   task_kind kind = task_kind::language_modeling;

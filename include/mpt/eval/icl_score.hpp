@@ -20,6 +20,7 @@
 
 namespace mpt::eval {
 
+/// A model's score of one option.
 struct option_score {
   double loss = 0;  ///< mean over the scored tokens, in nats: the logarithm of the perplexity
   bool is_likeliest = false;  ///< every scored token is the likeliest one (ties: the lowest id)

@@ -34,6 +34,7 @@ using preprocessor =
 /// command that converts the data with it.
 [[nodiscard]] preprocessor named_preprocessor(std::string_view name);
 
+/// Takes prompt and response from the columns of these names.
 [[nodiscard]] preprocessor column_mapping(std::string prompt, std::string response);
 
 }  // namespace mpt::finetune

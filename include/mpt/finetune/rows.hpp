@@ -23,8 +23,10 @@ struct rows {
   std::vector<std::int32_t> document_begins{};  ///< the column at which a position's example begins
 };
 
+/// The side on which rows are filled up.
 enum class padding_side { right, left };
 
+/// The length and padding of rows.
 struct row_options {
   std::size_t length = 2048;  ///< the row length: max_seq_len, or row_length (bin_packing.hpp)
   std::int32_t pad_id = 0;    ///< the tokenizer's pad token, or its end of text

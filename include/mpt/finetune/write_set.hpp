@@ -16,6 +16,7 @@
 
 namespace mpt::finetune {
 
+/// The form of the set that is written.
 struct write_options {
   std::filesystem::path folder{};     ///< the set's folder; must be empty or not exist
   std::string compression{};          ///< of shards: "", "zstd" or "zstd:LEVEL"

@@ -14,9 +14,10 @@
 
 namespace mpt {
 
+/// How long texts become, how tokens are chosen, and what ends a text.
 struct generation_options {
   std::int64_t max_new_tokens = 100;
-  std::vector<std::int32_t> end_tokens = {};  // each ends a text and is not part of it
+  std::vector<std::int32_t> end_tokens = {};  ///< each ends a text and is not part of it
   sampling_options sampling = {};
   /// The number of the first prompt's text among all texts that are generated with this seed. The
   /// random numbers of a text depend on its number.

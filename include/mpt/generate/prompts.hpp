@@ -19,6 +19,7 @@
 
 namespace mpt {
 
+/// A prompt of a file.
 struct file_prompt {
   std::string location;  ///< "file:line"
   std::string text;

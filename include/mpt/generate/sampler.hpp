@@ -11,6 +11,7 @@
 
 namespace mpt {
 
+/// How the tokens of a text so far change the choice of the next.
 struct history_options {
   double repetition_penalty = 1.0;        ///< above 1: tokens of the text become less likely
   std::int64_t no_repeat_ngram_size = 0;  ///< no n-gram of this length occurs twice; 0: no ban
@@ -36,10 +37,11 @@ class token_history {
   std::vector<std::int32_t> ids_;
 };
 
+/// How the next token is chosen.
 struct sampling_options {
-  double temperature = 0.0;  // 0: greedy
-  std::int64_t top_k = 0;    // keep the k most likely; 0: all
-  double top_p = 1.0;        // keep the smallest set of at least this probability
+  double temperature = 0.0;  ///< 0: greedy
+  std::int64_t top_k = 0;    ///< keep the k most likely; 0: all
+  double top_p = 1.0;        ///< keep the smallest set of at least this probability
   std::uint64_t seed = 17;
 };
 

@@ -55,6 +55,7 @@ class peft_adapter {
 
 /// The parameters of adapters among `tensors`, and the other parameters.
 [[nodiscard]] std::vector<named_shape> adapters_of(std::span<named_shape const> tensors);
+/// The tensors that belong to no adapter.
 [[nodiscard]] std::vector<named_shape> without_adapters(std::span<named_shape const> tensors);
 
 /// The options for exporting the adapter of `model`, whose weights are in the folder `base` ("":

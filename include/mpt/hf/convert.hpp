@@ -19,10 +19,11 @@
 
 namespace mpt {
 
+/// What a conversion reads and writes.
 struct convert_options {
-  std::string dtype = {};      // "float32", "bfloat16" or "float16"; empty: the source's type
-  std::string tokenizer = {};  // folder or tokenizer.json; empty: the source's, if it exists
-  std::string base = {};       // folder of an adapter's model; empty: the one that the source names
+  std::string dtype = {};      ///< "float32", "bfloat16" or "float16"; empty: the source's type
+  std::string tokenizer = {};  ///< folder or tokenizer.json; empty: the source's, if it exists
+  std::string base = {};  ///< folder of an adapter's model; empty: the one that the source names
   std::uint64_t max_shard_bytes = std::uint64_t{5} << 30;
   parallel::checkpoint::if_exists existing = parallel::checkpoint::if_exists::refuse;
 };

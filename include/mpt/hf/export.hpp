@@ -56,14 +56,15 @@ enum class precision { fp32, bf16, fp16 };
 /// PEFT's (mpt/hf/adapter.hpp).
 struct folder_form {
   std::string config_file = "config.json";
-  std::string weights = "model";  // the stem of the .safetensors files
-  std::string prefix = {};        // is put before every tensor's name
+  std::string weights = "model";  ///< the stem of the .safetensors files
+  std::string prefix = {};        ///< is put before every tensor's name
 };
 
+/// The form of the folder that is written.
 struct export_options {
   precision type = precision::bf16;
-  nlohmann::json config = {};  // of config_file; the export of a model adds "torch_dtype"
-  std::optional<nlohmann::json> generation_config = std::nullopt;  // of generation_config.json
+  nlohmann::json config = {};  ///< of config_file; the export of a model adds "torch_dtype"
+  std::optional<nlohmann::json> generation_config = std::nullopt;  ///< of generation_config.json
   /// A folder of tokenizer files or a tokenizer.json; "": none.
   std::filesystem::path tokenizer = {};
   /// Content by name; these files replace files of the tokenizer that have the same name.

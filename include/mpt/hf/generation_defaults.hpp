@@ -16,6 +16,7 @@
 
 namespace mpt {
 
+/// The generation_config.json of a model's folder.
 [[nodiscard]] std::filesystem::path generation_file(std::filesystem::path const& folder);
 
 /// The file's content, an object; nothing where the folder has no such file.
@@ -39,6 +40,7 @@ struct generation_defaults {
 /// no others. All are none if there is no such file. Throws for a value of another type.
 [[nodiscard]] generation_defaults read_generation_defaults(std::filesystem::path const& folder);
 
+/// The tokens that end a text.
 struct text_ends {
   std::vector<std::int32_t> tokens;  ///< each in the model's vocabulary; empty: nothing ends a text
   std::string note;                  ///< a note for the user; empty: none

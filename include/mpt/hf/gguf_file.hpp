@@ -26,6 +26,7 @@ namespace mpt::hf {
 using gguf_value = std::variant<std::uint32_t, float, bool, std::string, std::vector<std::string>,
                                 std::vector<std::int32_t>, std::vector<float>>;
 
+/// A key of a GGUF file and its value.
 struct gguf_field {
   std::string name;  ///< "general.architecture"
   gguf_value value;

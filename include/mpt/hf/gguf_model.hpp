@@ -71,6 +71,7 @@ struct gguf_source {
 void for_each_gguf_piece(gguf_source const& source, tensor_source const& read,
                          std::function<void(std::span<float const>)> const& emit);
 
+/// A tokenizer in the terms of GGUF.
 struct gguf_tokenizer {
   std::vector<gguf_field> fields;
   std::vector<std::string> notes;  ///< where llama.cpp treats text differently, a sentence each

@@ -69,8 +69,10 @@ inline constexpr std::array<std::string_view, 27> irrelevant = {
     "composer.core.time.Time",
     "composer.core.time.TimeUnit"};
 
+/// Whether this global is the type of a storage.
 [[nodiscard]] bool is_storage(std::string_view name);
 
+/// Whether a pickle may name this global.
 [[nodiscard]] bool is_allowed(std::string_view name);
 
 }  // namespace mpt::hf::pickle_names
@@ -102,9 +104,10 @@ class pickle {
     object
   };
 
+  /// A value of the pickle; `kind` says what its members mean.
   struct value {
     kind type = kind::none;
-    std::int64_t integer = 0;  // also a boolean's value
+    std::int64_t integer = 0;  ///< also a boolean's value
     double real = 0;
     std::string text = {};
     std::vector<id> parts = {};

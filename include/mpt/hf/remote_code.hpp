@@ -12,7 +12,7 @@
 
 namespace mpt::hf {
 
-extern std::string_view const remote_configuration;  // configuration_parallel_mpt.py
-extern std::string_view const remote_modeling;       // modeling_parallel_mpt.py
+extern std::string_view const remote_configuration;  ///< configuration_parallel_mpt.py
+extern std::string_view const remote_modeling;       ///< modeling_parallel_mpt.py
 
 }  // namespace mpt::hf

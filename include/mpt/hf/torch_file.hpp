@@ -34,12 +34,13 @@ class torch_file {
   /// The limit of the pickle's size; the tensors' bytes are outside the pickle.
   static constexpr std::uint64_t max_pickle_bytes = std::uint64_t{1} << 26;
 
+  /// A tensor of the file: its type, shape and place.
   struct entry {
     parallel::checkpoint::element_type type = parallel::checkpoint::element_type::unknown;
-    std::string type_name = {};  // "FloatStorage"
+    std::string type_name = {};  ///< "FloatStorage"
     std::vector<index> extents = {};
     zip_archive::member const* bytes = nullptr;
-    index first_element = 0;  // the tensor's first element in the storage
+    index first_element = 0;  ///< the tensor's first element in the storage
 
     [[nodiscard]] index size() const;
   };

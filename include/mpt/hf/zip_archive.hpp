@@ -24,10 +24,11 @@ class zip_archive {
   /// The most members that a file may have; a model has a few for each tensor.
   static constexpr std::int64_t max_members = 1 << 20;
 
+  /// A file in the archive.
   struct member {
     std::string name;
     std::uint64_t bytes = 0;
-    bool is_stored = false;  // neither compressed nor encrypted, so that ranges can be read
+    bool is_stored = false;  ///< neither compressed nor encrypted, so that ranges can be read
   };
 
   /// Opens `path` and reads its list of members. Throws when the file is no complete zip file.

@@ -33,6 +33,7 @@ struct fetch_events {
       progress{};
 };
 
+/// The repository to be fetched, and which of its files.
 struct wanted_repository {
   hub::repository repository;
   std::string revision = "main";
@@ -44,6 +45,7 @@ struct wanted_repository {
   std::function<std::string(std::filesystem::path const& snapshot)> missing_file{};
 };
 
+/// A repository's files in the cache.
 struct snapshot {
   std::filesystem::path folder;
   std::string commit;

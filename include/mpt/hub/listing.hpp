@@ -17,6 +17,7 @@
 
 namespace mpt::hub {
 
+/// A file of a repository.
 struct listed_file {
   std::string path;  ///< in the repository, with '/'
   std::uint64_t size = 0;
@@ -49,6 +50,7 @@ void check_paths(listing const& files, std::string_view source);
 [[nodiscard]] listing matching(listing const& files, std::vector<std::string> const& include,
                                std::vector<std::string> const& exclude = {});
 
+/// Whether a choice of files has the weights.
 enum class weights { included, excluded };
 
 /// The files of a model, or of a PEFT adapter, that the programs read: configurations, the
@@ -56,6 +58,7 @@ enum class weights { included, excluded };
 /// the weights, code and folders are left out.
 [[nodiscard]] listing model_files(listing const& files, weights choice = weights::included);
 
+/// The files of a tokenizer.
 [[nodiscard]] listing tokenizer_files(listing const& files);
 
 /// A file without which the model, or PEFT's adapter, in `folder` cannot be read; empty if it can:

@@ -6,6 +6,7 @@
 
 namespace mpt::hub {
 
+/// The kinds of repositories that are read.
 enum class repository_kind { model, dataset };
 
 struct repository {
@@ -24,8 +25,8 @@ struct repository {
 /// "-._", where no part begins or ends with '-' or '.'.
 [[nodiscard]] bool is_repository_name(std::string_view name);
 
-/// Whether `text` is a name of the form org/name, has no ending of a file that programs read (.yaml,
-/// .jsonl, .pt ...), and names nothing that is here.
+/// Whether `text` is a name of the form org/name, has no ending of a file that programs read
+/// (.yaml, .jsonl, .pt ...), and names nothing that is here.
 [[nodiscard]] bool means_repository(std::string const& text);
 
 /// Throws unless the hub can have a branch, tag or commit of this name.

@@ -22,6 +22,7 @@ struct settings {
 /// The value of a variable of the environment, or nothing.
 using environment = std::function<std::optional<std::string>(std::string const& name)>;
 
+/// The value of a variable in this process's environment, or nothing.
 [[nodiscard]] std::optional<std::string> process_environment(std::string const& name);
 
 /// Reads HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, XDG_CACHE_HOME, HF_HUB_OFFLINE,

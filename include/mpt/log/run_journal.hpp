@@ -3,7 +3,7 @@
 //
 // One JSON object a line, each with `event` and `time` (seconds since 1970, UTC). Every program
 // that continues the run appends its own lines:
-//   start   program, run_name, ranks, layout, model, metrics_file, configuration, memory_plan, ...
+//   start   program, version, run_name, ranks, layout, model, metrics_file, configuration, ...
 //   train   batches that were trained before; training begins here
 //   memory  batch, device_bytes: by rank, the peak of device memory so far
 //   note    batch, text: what the program printed as a note
@@ -20,6 +20,7 @@
 
 namespace mpt {
 
+/// The journal's name in save_folder.
 inline constexpr std::string_view journal_name = "run.jsonl";
 
 class run_journal {

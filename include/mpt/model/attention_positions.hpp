@@ -26,8 +26,8 @@ namespace mpt {
 
 struct attention_positions {
   parallel::context_parallel::rotary_positions rotary;
-  double temperature_scale = 0.0;  // ops::temperature_options::scale; 0: queries are not scaled
-  double temperature_floor_scale = 1.0;  // positions between two steps of the queries' factor
+  double temperature_scale = 0.0;  ///< ops::temperature_options::scale; 0: queries are not scaled
+  double temperature_floor_scale = 1.0;  ///< positions between two steps of the queries' factor
 
   /// Applies the positions to the queries and keys of `packed`, in place. `first` is the position
   /// of the first row of every sequence.

@@ -24,6 +24,7 @@
 
 namespace mpt {
 
+/// The distributions of a model's initial values, by the kind of parameter.
 class initial_distribution {
  public:
   explicit initial_distribution(model_config config) : config_(std::move(config)) {}

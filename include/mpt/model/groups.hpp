@@ -12,6 +12,7 @@ namespace mpt {
 
 using parallel::any_communicator;
 
+/// The ranks that share a model, along the tensor and the context axis.
 template <class Comm>
 struct basic_model_groups {
   parallel::tensor::region<Comm> tensor = {};
@@ -23,6 +24,7 @@ struct basic_model_groups {
 };
 
 using model_groups = basic_model_groups<any_communicator>;
+/// The ranks along the context axis.
 using context_ranks = decltype(model_groups::context);
 
 }  // namespace mpt

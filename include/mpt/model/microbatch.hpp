@@ -19,14 +19,14 @@ struct continued_texts {
 /// part of every sequence has the rows of that part (context_parallel::sequence_partition), and
 /// `length` rows of each sequence.
 struct microbatch {
-  vector_view<std::int32_t const> ids;     // [sequences * length]
-  vector_view<std::int32_t const> labels;  // [sequences * length], or empty for generation
+  vector_view<std::int32_t const> ids;     ///< [sequences * length]
+  vector_view<std::int32_t const> labels;  ///< [sequences * length], or empty for generation
   index sequences = 0;
   index length = 0;
-  std::int64_t loss_tokens = 0;  // labels that are not -100
-  // For each token of the complete sequences, the position at which its document begins; empty: 0
+  std::int64_t loss_tokens = 0;  ///< labels that are not -100
+  /// For each token of the complete sequences, the position at which its document begins; empty: 0
   parallel::packed_documents document_begins = {};
-  // Set for generation, to a continuation<T> for a model<T>: the model computes logits, no loss
+  /// Set for generation, to a continuation<T> for a model<T>: the model computes logits, no loss
   continued_texts const* continues = nullptr;
 };
 

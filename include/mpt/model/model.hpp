@@ -90,8 +90,9 @@ class model {
   /// Keys and values, by the block that makes them, to which blocks attend in addition to their
   /// own.
   struct shared_activations {
-    std::map<index, shared_keys<T>> keys;               // used by several blocks
-    std::vector<std::vector<kv_cache<T>>> caches = {};  // of earlier tokens, by block and sequence
+    std::map<index, shared_keys<T>> keys;  ///< used by several blocks
+    std::vector<std::vector<kv_cache<T>>> caches =
+        {};  ///< of earlier tokens, by block and sequence
   };
 
   /// Allocates the shared activations of a microbatch for blocks [begin, end). Throws when one of

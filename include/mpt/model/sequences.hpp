@@ -16,7 +16,7 @@ namespace mpt {
 /// The token between documents packed into a sequence.
 struct document_separator {
   enum class side { none, ends_document, begins_document };
-  side boundary = side::none;  // whether it is a document's last token (eos) or its first (bos)
+  side boundary = side::none;  ///< whether it is a document's last token (eos) or its first (bos)
   std::int32_t id = 0;
 };
 

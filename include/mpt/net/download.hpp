@@ -19,6 +19,7 @@ struct network {
   http_client client;
 };
 
+/// The hash that a file must have.
 struct checksum {
   digest_kind kind = digest_kind::sha256;
   std::string hexadecimal;  ///< small letters

@@ -31,6 +31,7 @@ class connection_error : public parallel::error {
   bool is_unreachable_;
 };
 
+/// How long the phases of an exchange may take.
 struct http_timeouts {
   std::chrono::milliseconds connect{10'000};
   std::chrono::milliseconds idle{30'000};  ///< of a connection over which no byte comes
@@ -51,12 +52,14 @@ struct basic_login {
   std::string password;
 };
 
+/// Which redirects are followed.
 enum class redirects {
   none,         ///< the redirect itself is the response
   same_server,  ///< as `none` where it leads to another server
   any_server
 };
 
+/// A request, with what may be sent to its own server alone.
 struct http_request {
   std::string method = "GET";
   std::string url;
@@ -75,6 +78,7 @@ struct http_request {
   std::function<bool()> is_cancelled{};
 };
 
+/// A server's answer.
 struct http_response {
   int status = 0;
   std::string url;      ///< after redirects
@@ -94,6 +98,7 @@ using body_sink = std::function<void(http_response const& head, std::string_view
 /// connection_error, or parallel::error for what a later attempt does not mend.
 using http_transport = std::function<http_response(http_request const&, body_sink const&)>;
 
+/// How often and when a failed exchange is tried again.
 struct retry_policy {
   int attempts = 6;                            ///< without progress
   int unreachable_attempts = 3;                ///< at most, of a host that cannot be reached

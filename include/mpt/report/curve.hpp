@@ -8,8 +8,8 @@
 namespace mpt::report {
 
 struct curve {
-  std::vector<std::int64_t> batches;  // ascending
-  std::vector<double> values;         // NaN: the value was not finite
+  std::vector<std::int64_t> batches;  ///< ascending
+  std::vector<double> values;         ///< NaN: the value was not finite
 
   [[nodiscard]] bool empty() const { return batches.empty(); }
   [[nodiscard]] std::size_t size() const { return batches.size(); }
@@ -26,7 +26,7 @@ struct curve {
 
 /// The values of a curve over a range of batches.
 struct value_range {
-  std::size_t count = 0;  // finite values
+  std::size_t count = 0;  ///< finite values
   double mean = 0;
   double smallest = 0;
   double largest = 0;

@@ -18,7 +18,7 @@ namespace mpt::report {
 /// A text that the model generated after a batch.
 struct text_sample {
   std::int64_t batch = 0;
-  std::string name;  // as "generations/0"
+  std::string name;  ///< as "generations/0"
   std::string text;
 };
 
@@ -30,13 +30,13 @@ struct run_note {
 
 /// How the seconds of one program of a run, or of all, were spent.
 struct time_split {
-  double start = 0;     // from the program's beginning until training
-  double training = 0;  // batches that count
-  double data = 0;      // waiting for data, within training
+  double start = 0;     ///< from the program's beginning until training
+  double training = 0;  ///< batches that count
+  double data = 0;      ///< waiting for data, within training
   double evaluation = 0;
-  double saving = 0;     // training was stalled
-  double lost = 0;       // training of batches that were trained again after a restart
-  double remaining = 0;  // what the run did not account for
+  double saving = 0;     ///< training was stalled
+  double lost = 0;       ///< training of batches that were trained again after a restart
+  double remaining = 0;  ///< what the run did not account for
 
   /// All of them: wall-clock seconds of the programs.
   [[nodiscard]] double total() const {
@@ -49,29 +49,29 @@ struct time_split {
 
 /// One program of a run: a run that was killed and resumed has several.
 struct run_program {
-  std::int64_t first_batch = 0;  // 0: it trained none
+  std::int64_t first_batch = 0;  ///< 0: it trained none
   std::int64_t last_batch = 0;
-  double began = 0;         // seconds since 1970; 0: unknown
-  bool is_ended = false;    // it said so itself
-  bool is_stopped = false;  // by a signal
+  double began = 0;         ///< seconds since 1970; 0: unknown
+  bool is_ended = false;    ///< it said so itself
+  bool is_stopped = false;  ///< by a signal
   time_split spent;
 };
 
 struct run_record {
   std::string name;
-  std::filesystem::path folder;                      // as it was named
-  std::filesystem::path save_folder;                 // "" if there is none
-  std::filesystem::path metrics_file;                // likewise
-  std::map<std::string, curve, std::less<>> curves;  // by the name of the logged number
-  std::vector<curve> memory_by_rank;                 // peaks of device memory so far, in bytes
+  std::filesystem::path folder;                      ///< as it was named
+  std::filesystem::path save_folder;                 ///< "" if there is none
+  std::filesystem::path metrics_file;                ///< likewise
+  std::map<std::string, curve, std::less<>> curves;  ///< by the name of the logged number
+  std::vector<curve> memory_by_rank;                 ///< peaks of device memory so far, in bytes
   std::vector<text_sample> samples;
   std::vector<run_note> notes;
   std::vector<run_program> programs;
-  nlohmann::ordered_json start = nlohmann::ordered_json::object();  // the journal's last one
+  nlohmann::ordered_json start = nlohmann::ordered_json::object();  ///< the journal's last one
   nlohmann::ordered_json summary = nlohmann::ordered_json::object();
-  std::string plan_picture;           // an SVG, or ""
-  double last_written = 0;            // seconds since 1970; 0: unknown
-  std::vector<std::string> problems;  // with the files, one sentence each
+  std::string plan_picture;           ///< an SVG, or ""
+  double last_written = 0;            ///< seconds since 1970; 0: unknown
+  std::vector<std::string> problems;  ///< with the files, one sentence each
 
   /// The curve of that name; an empty one where the run has none.
   [[nodiscard]] curve const& find(std::string_view metric) const;

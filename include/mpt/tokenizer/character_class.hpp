@@ -53,6 +53,7 @@ enum class letter_case : std::uint8_t {
   caseless,  ///< Lm, Lo and marks
 };
 
+/// The letter case of a code point.
 [[nodiscard]] letter_case case_of(char32_t c);
 
 /// Whether a code point is a combining mark (Mn, Mc or Me).

@@ -13,8 +13,10 @@
 
 namespace mpt::python {
 
+/// The code points of text in UTF-8.
 [[nodiscard]] std::u32string decode(std::string_view text);
 
+/// Code points as UTF-8.
 [[nodiscard]] std::string encode(std::u32string_view text);
 
 /// str.isspace() of one character.
@@ -22,8 +24,10 @@ namespace mpt::python {
   return is_white_space(c) || (c >= 0x1C && c <= 0x1F);
 }
 
+/// str.lower().
 [[nodiscard]] std::u32string lower(std::u32string_view text);
 
+/// str.upper().
 [[nodiscard]] std::u32string upper(std::u32string_view text);
 
 /// str.capitalize().

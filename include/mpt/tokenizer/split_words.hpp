@@ -34,6 +34,7 @@ enum class word_pattern : std::uint8_t {
 /// The pattern with this regular expression; nullopt if no scanner knows it.
 [[nodiscard]] std::optional<word_pattern> find_word_pattern(std::string_view regular_expression);
 
+/// The regular expression of a pattern.
 [[nodiscard]] std::string_view regular_expression_of(word_pattern pattern);
 
 /// The names of all patterns, for messages.

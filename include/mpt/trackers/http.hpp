@@ -9,12 +9,14 @@
 
 namespace mpt::trackers {
 
+/// A request to a tracker.
 struct http_request {
   std::string method;  ///< GET, POST or PATCH
   std::string url;
   std::string body = {};  ///< JSON; of a GET empty
 };
 
+/// A tracker's answer.
 struct http_answer {
   long status = 0;  ///< as 200 or 404
   std::string body;

@@ -12,6 +12,7 @@
 
 namespace mpt::trackers {
 
+/// The version that the first line states.
 inline constexpr int protocol_version = 1;
 
 /// A run at a tracker.
@@ -42,6 +43,7 @@ enum class run_end {
   killed   ///< its program is gone, and could not say more
 };
 
+/// The line that ends a run.
 [[nodiscard]] std::string finish_line(run_end end, std::int64_t milliseconds);
 
 /// A number as JSON; what JSON cannot write is the text "NaN", "Infinity" or "-Infinity", as in

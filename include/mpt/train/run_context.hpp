@@ -31,13 +31,13 @@ struct run_context {
 
   train_config const& config;
   any_communicator& comm;
-  host::stream& host;  // stream of the exchanges over comm
+  host::stream& host;  ///< stream of the exchanges over comm
   std::unique_ptr<run_batches> data;
   training_clock clock;
   run_callbacks callbacks;
   run_control control;
   run_summary summary = {};
-  std::int64_t batch = 0;  // finished batches
+  std::int64_t batch = 0;  ///< finished batches
 };
 
 }  // namespace mpt

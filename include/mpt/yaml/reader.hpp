@@ -40,6 +40,7 @@ template <config_value T>
                                          : "text";
 }
 
+/// A typed reader of one mapping that tracks which keys were asked for.
 class config_reader {
  public:
   /// A reader of `node`, a mapping or null, whose full name is `path` ("" for the whole document).

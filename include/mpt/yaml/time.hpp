@@ -13,6 +13,7 @@
 
 namespace mpt {
 
+/// The units of training time.
 enum class time_unit { epoch, batch, sample, token, duration };
 
 /// An amount of training: a whole count, or a fraction of max_duration.

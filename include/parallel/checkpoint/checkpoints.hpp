@@ -21,7 +21,7 @@ namespace parallel::checkpoint {
 struct checkpoint_entry {
   checkpoint_id id;
   std::filesystem::path folder;
-  std::string problem;  // why it is not a checkpoint; empty: it is one
+  std::string problem;  ///< why it is not a checkpoint; empty: it is one
 
   [[nodiscard]] bool valid() const { return problem.empty(); }
 };
@@ -79,8 +79,8 @@ struct checkpoint_entry {
 
 /// The result of `latest`.
 struct latest_checkpoint {
-  std::optional<std::filesystem::path> folder;  // none: there is no checkpoint
-  std::string note;                             // what was unexpected, for the user; or empty
+  std::optional<std::filesystem::path> folder;  ///< none: there is no checkpoint
+  std::string note;                             ///< what was unexpected, for the user; or empty
 };
 
 /// The checkpoint that the link `latest` names; when the link is missing or does not name a valid

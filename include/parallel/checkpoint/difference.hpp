@@ -17,12 +17,12 @@ namespace parallel::checkpoint {
 /// A tensor in which two checkpoints differ.
 struct tensor_difference {
   std::string tensor = {};
-  std::string form = {};  // how the tensors themselves differ: absent, another shape; or empty
-  index elements = 0;     // number of elements that differ in at least one bit
-  index first = 0;        // the first such element, in row-major order
+  std::string form = {};  ///< how the tensors themselves differ: absent, another shape; or empty
+  index elements = 0;     ///< number of elements that differ in at least one bit
+  index first = 0;        ///< the first such element, in row-major order
   /// The largest |a - b| where elements are real numbers; NaN: one of them is NaN.
   double largest = 0;
-  double left = 0;  // the first pair, as numbers, where they are real
+  double left = 0;  ///< the first pair, as numbers, where they are real
   double right = 0;
 };
 

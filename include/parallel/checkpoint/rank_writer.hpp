@@ -25,7 +25,7 @@
 namespace parallel::checkpoint {
 
 struct rank_writer_options {
-  std::uint64_t header_bytes = std::uint64_t{1} << 16;  // reserved in each file; at least 16 KiB
+  std::uint64_t header_bytes = std::uint64_t{1} << 16;  ///< reserved in each file; at least 16 KiB
   action_hook on_action = {};
 };
 

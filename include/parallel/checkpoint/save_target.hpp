@@ -22,7 +22,7 @@ namespace parallel::checkpoint {
 /// The time in training of a checkpoint; its folder is named "ep{epoch}-ba{batch}".
 struct checkpoint_id {
   index epoch = 0;
-  index batch = 0;  // since the beginning of training
+  index batch = 0;  ///< since the beginning of training
 
   /// "ep0-ba12".
   [[nodiscard]] std::string text() const { return concat("ep", epoch, "-ba", batch); }
@@ -54,18 +54,18 @@ struct checkpoint_id {
 /// Identifies one of the runs that have written into a folder, one after the other
 /// (folder_claim.hpp).
 struct claim_id {
-  index generation = 0;     // from 1; 0: the folder is not claimed
-  std::uint64_t token = 0;  // random, for this claim
+  index generation = 0;     ///< from 1; 0: the folder is not claimed
+  std::uint64_t token = 0;  ///< random, for this claim
 
   friend bool operator==(claim_id const&, claim_id const&) = default;
 };
 
 /// The destination of a checkpoint. All ranks hold equal ones.
 struct save_target {
-  std::filesystem::path root;  // the folder of checkpoints, shared by all ranks
+  std::filesystem::path root;  ///< the folder of checkpoints, shared by all ranks
   checkpoint_id id;
-  std::uint64_t token = 0;  // part of the temporary name: any number that the ranks agree on
-  index generation = 0;     // of the claim that has this token; 0: there is no claim
+  std::uint64_t token = 0;  ///< part of the temporary name: any number that the ranks agree on
+  index generation = 0;     ///< of the claim that has this token; 0: there is no claim
 
   [[nodiscard]] std::filesystem::path folder() const { return root / id.text(); }
   [[nodiscard]] std::filesystem::path temporary() const { return temporary_name(folder(), token); }

@@ -23,8 +23,8 @@ namespace parallel::checkpoint {
 
 /// A checkpoint that ranks have opened and read together; the same on every rank.
 struct checked_checkpoint {
-  std::optional<checkpoint_reader> reader;  // none: its manifest is damaged
-  std::string damage;  // the message of the first rank that found damage; or empty
+  std::optional<checkpoint_reader> reader;  ///< none: its manifest is damaged
+  std::string damage;  ///< the message of the first rank that found damage; or empty
 };
 
 /// Collective over `world`: opens the checkpoint `folder`, which is the same on every rank, and
@@ -49,7 +49,7 @@ template <class Comm, class Exchange>
 /// A checkpoint to continue from, open on every rank.
 struct sound_checkpoint {
   checkpoint_reader reader;
-  std::string note;  // which checkpoints were damaged and skipped, for the user; or empty
+  std::string note;  ///< which checkpoints were damaged and skipped, for the user; or empty
 };
 
 /// The reaction to a damaged checkpoint. A checkpoint that is set aside gets "-damaged" appended to

@@ -34,10 +34,11 @@ namespace parallel::checkpoint {
 
 /// The state of a run. Parameters and optimizer are the rest of what it needs to continue.
 struct run_state {
-  index batches = 0;  // finished batches
-  index epoch = 0;    // epoch of the next batch
-  bool best = false;  // the best so far: the link `best` names its checkpoint, which is kept
-  nlohmann::json program_state = nlohmann::json::object();  // what else the program stores, by name
+  index batches = 0;  ///< finished batches
+  index epoch = 0;    ///< epoch of the next batch
+  bool best = false;  ///< the best so far: the link `best` names its checkpoint, which is kept
+  nlohmann::json program_state =
+      nlohmann::json::object();  ///< what else the program stores, by name
 };
 
 /// The content that is saved or loaded. If the optimizer's states are not loaded, they stay as they
@@ -47,12 +48,12 @@ enum class content : std::uint8_t { everything, weights };
 /// The content that is saved, and the rule for removing other checkpoints of the folder.
 struct save_options {
   content saved = content::everything;
-  index keep = 0;  // how many of the newest stay; 0: all
+  index keep = 0;  ///< how many of the newest stay; 0: all
   /// Checkpoints of another run, over which this run began anew: removed when its first one exists.
   std::vector<checkpoint_id> replaces = {};
-  action_hook on_action = {};  // called before each action on the disk
-  index keep_every = 0;        // checkpoints of every keep_every-th batch stay too; 0: none
-  claim_id owner = {};  // the claim of the checkpoints, the same on every rank; default: none
+  action_hook on_action = {};  ///< called before each action on the disk
+  index keep_every = 0;        ///< checkpoints of every keep_every-th batch stay too; 0: none
+  claim_id owner = {};  ///< the claim of the checkpoints, the same on every rank; default: none
 };
 
 namespace detail {
@@ -311,7 +312,7 @@ run_state load(Stepper& step, Exchange& exchanges, checkpoint_reader const& read
 
 /// The result of `resume`.
 struct resumed_run : run_state {
-  std::string note;  // what was unexpected, for the user; or empty
+  std::string note;  ///< what was unexpected, for the user; or empty
 };
 
 /// Collective: loads the latest checkpoint of `root` in which no rank finds damage; rank 0 chooses.

@@ -39,47 +39,55 @@ concept tells_aborts = communicator<C> && requires(C c) {
   { c.abort_reason() } -> std::same_as<std::optional<std::string>>;
 };
 
+/// C combines arrays of T over all ranks, in place.
 template <class C, class T>
 concept has_all_reduce = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T> x) {
   { c.all_reduce(s, x, reduction::sum) } -> std::same_as<typename C::request_type>;
 };
 
+/// C combines arrays of T over all ranks and leaves each rank its shard.
 template <class C, class T>
 concept has_reduce_scatter = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T> out, std::span<T const> in) {
   { c.reduce_scatter(s, out, in, reduction::sum) } -> std::same_as<typename C::request_type>;
 };
 
+/// C joins the shards of T of all ranks on every rank.
 template <class C, class T>
 concept has_all_gather = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T> out, std::span<T const> in) {
   { c.all_gather(s, out, in) } -> std::same_as<typename C::request_type>;
 };
 
+/// C sends each rank its own part of an array of T.
 template <class C, class T>
 concept has_all_to_all = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T> out, std::span<T const> in) {
   { c.all_to_all(s, out, in) } -> std::same_as<typename C::request_type>;
 };
 
+/// C copies an array of T from one rank to all.
 template <class C, class T>
 concept has_broadcast = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T> x) {
   { c.broadcast(s, x, 0) } -> std::same_as<typename C::request_type>;
 };
 
+/// C has a call that ends when all ranks have reached it.
 template <class C>
 concept has_barrier = communicator<C> && requires(C c, typename C::stream_type& s) {
   { c.barrier(s) } -> std::same_as<typename C::request_type>;
 };
 
+/// C sends arrays of T to one rank, with a tag.
 template <class C, class T>
 concept has_send = communicator<C> &&
     requires(C c, typename C::stream_type& s, std::span<T const> x) {
   { c.send(s, x, 0, 0) } -> std::same_as<typename C::request_type>;
 };
 
+/// C receives arrays of T from one rank, with a tag.
 template <class C, class T>
 concept has_recv = communicator<C> && requires(C c, typename C::stream_type& s, std::span<T> x) {
   { c.recv(s, x, 0, 0) } -> std::same_as<typename C::request_type>;

@@ -32,6 +32,7 @@ namespace parallel {
 /// divided by the number of ranks.
 enum class fault_kind : std::uint8_t { drop, twice, divide };
 
+/// The call that is broken, and how.
 struct fault {
   static constexpr std::uint64_t no_call = std::numeric_limits<std::uint64_t>::max();
   /// The number of the broken call of this rank's communicator, from 0, messages and barriers

@@ -27,6 +27,7 @@ concept transferable =
     std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> || std::same_as<T, bf16> ||
     std::same_as<T, float> || std::same_as<T, double>;
 
+/// The collectives and messages, and the exchanges that prepare them.
 enum class operation_kind : std::uint8_t {
   all_reduce,
   reduce_scatter,
@@ -51,10 +52,12 @@ enum class operation_kind : std::uint8_t {
   return names[static_cast<std::size_t>(kind)];
 }
 
+/// Whether the operation is between two ranks.
 [[nodiscard]] constexpr bool is_message(operation_kind kind) {
   return kind == operation_kind::send || kind == operation_kind::recv;
 }
 
+/// Whether the operation combines values by a reduction.
 [[nodiscard]] constexpr bool combines(operation_kind kind) {
   return kind == operation_kind::all_reduce || kind == operation_kind::reduce_scatter;
 }

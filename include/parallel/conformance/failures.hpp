@@ -15,6 +15,7 @@ namespace parallel::conformance {
 
 /// The call in which ranks wait for a rank that does not arrive.
 enum class waiting { in_all_to_all, in_message, in_barrier };
+/// All calls in which ranks can wait.
 inline constexpr waiting all_waits[] = {waiting::in_all_to_all, waiting::in_message,
                                         waiting::in_barrier};
 

@@ -25,9 +25,10 @@
 
 namespace parallel::conformance {
 
+/// The sequences and the random directions of a test, and the memory that it uses.
 struct ring_layer_options {
-  index sequence = 1;  // rows of one sequence
-  int rounds = 4;      // number of random directions
+  index sequence = 1;  ///< rows of one sequence
+  int rounds = 4;      ///< number of random directions
   std::size_t arena_bytes = std::size_t{1} << 20;
 };
 

@@ -12,11 +12,12 @@
 
 namespace parallel::conformance {
 
+/// How many calls were broken, and which of the faults went unnoticed.
 struct mutation_result {
-  std::uint64_t calls = 0;    // calls of rank 0's communicator
-  std::uint64_t mutants = 0;  // runs with one broken call
+  std::uint64_t calls = 0;    ///< calls of rank 0's communicator
+  std::uint64_t mutants = 0;  ///< runs with one broken call
   std::vector<std::string> unnoticed =
-      {};  // mutants that the program did not detect: "call 3 dropped"
+      {};  ///< mutants that the program did not detect: "call 3 dropped"
 };
 
 /// Runs `program(comm)` on all ranks, first without a fault and then with call k of every rank

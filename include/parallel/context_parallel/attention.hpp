@@ -37,28 +37,28 @@ struct attention {
   static constexpr bool takes_divided_sequences = true;
   static constexpr bool exchanges_rows = true;  // check_layer cannot divide sequences on one rank
 
-  qkv_projection<T, In> qkv;  // [layout.row(), D]; without keys of its own: [layout.width(), D]
-  QueryKeyNorm query_key;     // the norms of queries and keys, if any
-  Out out;                    // "out_proj": [D, layout.width()]
+  qkv_projection<T, In> qkv;  ///< [layout.row(), D]; without keys of its own: [layout.width(), D]
+  QueryKeyNorm query_key;     ///< the norms of queries and keys, if any
+  Out out;                    ///< "out_proj": [D, layout.width()]
   Positions positions;
-  ops::head_layout layout;        // of packed rows, for this rank's heads
-  bool has_own_keys = true;       // false: it attends to the keys of another layer
-  ops::attention_options scores;  // how scores are computed; options() adds slopes, documents and
-                                  // the random numbers of a pass
+  ops::head_layout layout;        ///< of packed rows, for this rank's heads
+  bool has_own_keys = true;       ///< false: it attends to the keys of another layer
+  ops::attention_options scores;  ///< how scores are computed; options() adds slopes, documents and
+                                  ///< the random numbers of a pass
   std::uint32_t dropout_operation = 0;
-  std::vector<float> slopes;         // ALiBi, one per head; empty: none
-  attention_ranks<Comm> ranks = {};  // the ranks that hold other parts of the same sequences
+  std::vector<float> slopes;         ///< ALiBi, one per head; empty: none
+  attention_ranks<Comm> ranks = {};  ///< the ranks that hold other parts of the same sequences
 
   struct saved {
     typename qkv_projection<T, In>::saved qkv;
     typename QueryKeyNorm::saved query_key;
     typename Out::saved out;
     attention_core<T> core;
-    // Set for generation, one for each sequence, whose new rows attend to the cached rows too. A
-    // layer without keys of its own uses the caches of the layer that computes the keys, which has
-    // already appended the new rows.
+    /// Set for generation, one for each sequence, whose new rows attend to the cached rows too. A
+    /// layer without keys of its own uses the caches of the layer that computes the keys, which has
+    /// already appended the new rows.
     std::span<kv_cache<T>> caches;
-    shared_keys<T>* shared = nullptr;  // set when several layers attend to the same keys
+    shared_keys<T>* shared = nullptr;  ///< set when several layers attend to the same keys
   };
 
   template <class Stream>

@@ -25,13 +25,13 @@ struct attention_core {
 
   ops::head_layout layout = {};
   ops::attention_options options = {};
-  matrix_view<T const> packed = {};  // [R, row of the layout]: the input
-  matrix_view<T> values = {};        // [R, D]: the result
+  matrix_view<T const> packed = {};  ///< [R, row of the layout]: the input
+  matrix_view<T> values = {};        ///< [R, D]: the result
   tensor_view<accumulate, 3> lse =
-      {};  // [sequences, heads, positions]; separately for each run of a divided sequence
-  matrix_view<accumulate> result = {};     // [R, D]: the values as the ring accumulates them
-  matrix_view<T const> d_values = {};      // [R, D]
-  matrix_view<accumulate> d_queries = {};  // [R, D]
+      {};  ///< [sequences, heads, positions]; separately for each run of a divided sequence
+  matrix_view<accumulate> result = {};     ///< [R, D]: the values as the ring accumulates them
+  matrix_view<T const> d_values = {};      ///< [R, D]
+  matrix_view<accumulate> d_queries = {};  ///< [R, D]
 
   /// Attention among `ranks`: the values of the local rows.
   template <class Stream, class Comm>

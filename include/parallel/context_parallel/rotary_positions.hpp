@@ -13,9 +13,9 @@ namespace parallel::context_parallel {
 
 /// The encoding that `attention` applies to packed queries and keys. The default does nothing.
 struct rotary_positions {
-  std::vector<double> frequencies = {};  // one per pair of a head, radians a position
-  std::vector<double> growths = {};      // growth of queries, decay of keys (xPos); empty: none
-  index origin = 0;                      // the position at which neither changes
+  std::vector<double> frequencies = {};  ///< one per pair of a head, radians a position
+  std::vector<double> growths = {};      ///< growth of queries, decay of keys (xPos); empty: none
+  index origin = 0;                      ///< the position at which neither changes
 
   /// Rotates rows packed as `heads` states (without keys where these belong to another layer) in
   /// place. In each local run of a sequence their positions begin at `first`.

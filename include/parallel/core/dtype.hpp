@@ -28,6 +28,7 @@ struct bf16 {
 /// The run-time name of an element type (files, type-erased communicators).
 enum class dtype : std::uint8_t { u8, i32, i64, u64, bf16, f16, f32, f64 };
 
+/// The bytes of an element.
 [[nodiscard]] constexpr std::size_t size_of(dtype type) {
   switch (type) {
     case dtype::u8: return 1;
@@ -70,6 +71,7 @@ template <>
 struct accumulate<bf16> : std::type_identity<float> {};
 }  // namespace detail
 
+/// The dtype of an element type.
 template <class T>
 inline constexpr dtype dtype_of = detail::dtype_of<std::remove_cv_t<T>>::value;
 

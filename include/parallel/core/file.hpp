@@ -51,10 +51,13 @@ class descriptor {
 
 namespace files {
 
+/// Calls the hook, unless it is empty, with the name of the action that follows.
 inline void announce(action_hook const& hook, std::string_view name) {
   if (hook) hook(name);
 }
 
+/// Throws the error for a failed call of the system; its kind says whether disk or limits are at
+/// fault.
 [[noreturn]] inline void failure(std::filesystem::path const& path, std::string_view action,
                                  int code = errno) {
   auto const text =
@@ -107,11 +110,13 @@ inline void sync_folder(std::filesystem::path const& folder) {
   return out;
 }
 
+/// Renames a file or folder, replacing a file of the new name.
 inline void rename(std::filesystem::path const& from, std::filesystem::path const& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
     failure(to, concat("cannot rename ", from.filename().native(), " to this name"));
 }
 
+/// Creates a folder whose parent exists.
 inline void make_folder(std::filesystem::path const& folder) {
   if (::mkdir(folder.c_str(), 0777) != 0) failure(folder, "cannot create this folder");
 }
@@ -135,6 +140,7 @@ inline void make_folders(std::filesystem::path const& folder) {
   for (auto const& created : missing) sync_folder(created.parent_path());
 }
 
+/// Removes a file, or a folder with all that it holds.
 inline void remove_tree(std::filesystem::path const& path) {
   std::error_code problem;
   std::filesystem::remove_all(path, problem);

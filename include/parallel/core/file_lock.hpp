@@ -20,6 +20,7 @@
 
 namespace parallel::files {
 
+/// The result of an attempt to lock.
 enum class lock_result {
   locked,
   busy,        ///< another descriptor has the lock

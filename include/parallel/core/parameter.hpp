@@ -31,6 +31,7 @@ struct uniform_init {
   float low = 0.0F;
   float high = 1.0F;
 };
+/// The distribution of a parameter's initial values.
 using initializer = std::variant<constant_init, normal_init, uniform_init>;
 
 /// A range of rows of a tensor.
@@ -41,8 +42,8 @@ struct row_range {
 
 /// The way in which ranks that hold different slices of one layer share a parameter.
 struct parameter_replication {
-  int ranks = 1;         // adjacent ranks along the tensor axis that hold the same elements
-  bool partial = false;  // their gradients are addends, computed from different rows or heads
+  int ranks = 1;         ///< adjacent ranks along the tensor axis that hold the same elements
+  bool partial = false;  ///< their gradients are addends, computed from different rows or heads
   friend auto operator<=>(parameter_replication const&, parameter_replication const&) = default;
 };
 
@@ -53,18 +54,18 @@ template <class T>
 struct parameter_base {
   using gradient_type = accumulate_t<T>;
 
-  std::string name;            // global, as in checkpoints: "transformer.blocks.0.attn.Wqkv.weight"
-  std::vector<index> extents;  // of the slice
-  std::vector<index> whole_extents;  // of the tensor; empty: the slice is the whole tensor
-  std::vector<row_range> rows;       // rows of the tensor that form the slice, if sliced
-  index first_column = 0;            // column of the tensor at which the slice begins
+  std::string name;  ///< global, as in checkpoints: "transformer.blocks.0.attn.Wqkv.weight"
+  std::vector<index> extents;        ///< of the slice
+  std::vector<index> whole_extents;  ///< of the tensor; empty: the slice is the whole tensor
+  std::vector<row_range> rows;       ///< rows of the tensor that form the slice, if sliced
+  index first_column = 0;            ///< column of the tensor at which the slice begins
   parameter_replication replication = {};
   initializer initial = constant_init{};
-  T* data = nullptr;                       // bound by a unit; null on the meta device
-  gradient_type* gradient_data = nullptr;  // summed into, never divided
-  bool replaces_gradient = false;          // the layer obeys context::overwrites for it
-  bool shares_gradient = false;            // uses of other parts add to its gradient before it
-  bool trainable = true;                   // false: frozen by its unit, without a gradient
+  T* data = nullptr;                       ///< bound by a unit; null on the meta device
+  gradient_type* gradient_data = nullptr;  ///< summed into, never divided
+  bool replaces_gradient = false;          ///< the layer obeys context::overwrites for it
+  bool shares_gradient = false;            ///< uses of other parts add to its gradient before it
+  bool trainable = true;                   ///< false: frozen by its unit, without a gradient
 
   [[nodiscard]] index size() const {
     index product = extents.empty() ? 0 : 1;

@@ -11,9 +11,9 @@ namespace parallel {
 /// added.
 template <class Loss>
 struct statistics {
-  Loss loss = {};            // sum of token losses
-  std::int64_t tokens = 0;   // tokens that have a label
-  std::int64_t correct = 0;  // tokens whose most likely prediction is the label
+  Loss loss = {};            ///< sum of token losses
+  std::int64_t tokens = 0;   ///< tokens that have a label
+  std::int64_t correct = 0;  ///< tokens whose most likely prediction is the label
 
   PARALLELLM_HOST_DEVICE statistics& operator+=(statistics const& other) {
     loss += other.loss;

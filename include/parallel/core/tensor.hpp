@@ -15,12 +15,14 @@
 
 namespace parallel {
 
+/// The type of extents, positions and counts of elements.
 using index = std::ptrdiff_t;
 
 /// Extents of a tensor, outermost first; the last one is contiguous in memory.
 template <std::size_t N>
 using shape = std::array<index, N>;
 
+/// The number of elements of a tensor.
 template <std::size_t N>
 [[nodiscard]] constexpr index volume(shape<N> const& extents) {
   index product = 1;
@@ -77,8 +79,10 @@ class tensor_view {
   shape<N> extents_{};
 };
 
+/// A view of a matrix, [rows, columns].
 template <class T>
 using matrix_view = tensor_view<T, 2>;
+/// A view of a vector.
 template <class T>
 using vector_view = tensor_view<T, 1>;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <string>
 
 #include <parallel/core/config.hpp>
 
@@ -20,5 +21,11 @@ struct version_number {
 /// The version of these headers. A program that needs a newer one can say so:
 /// `static_assert(parallel::library_version >= parallel::version_number{0, 2, 0});`
 inline constexpr version_number library_version{0, 1, 0};
+
+/// A version as text: "0.1.0".
+[[nodiscard]] inline std::string to_string(version_number const& version) {
+  return std::to_string(version.major_version) + '.' + std::to_string(version.minor_version) + '.' +
+         std::to_string(version.patch_version);
+}
 
 }  // namespace parallel

@@ -15,10 +15,10 @@ namespace parallel {
 /// Identifies a range of work on a stream. Ranges with equal keys enqueue the same operations on
 /// operands of the same sizes; the addresses may differ.
 struct graph_key {
-  index part = 0;                     // number of the model's part
-  int pass = 0;                       // number of the part's pass
-  index rows = 0;                     // rows of the activation
-  bool overwrites_gradients = false;  // as context::overwrite_gradients
+  index part = 0;                     ///< number of the model's part
+  int pass = 0;                       ///< number of the part's pass
+  index rows = 0;                     ///< rows of the activation
+  bool overwrites_gradients = false;  ///< as context::overwrite_gradients
   friend auto operator<=>(graph_key const&, graph_key const&) = default;
 };
 

@@ -13,7 +13,7 @@ struct activation {
   static constexpr bool elementwise = true;
 
   ops::activation_kind kind = ops::activation_kind::gelu;
-  bool is_droppable = false;  // the result may be dropped and recomputed (dropped.hpp)
+  bool is_droppable = false;  ///< the result may be dropped and recomputed (dropped.hpp)
 
   struct saved {
     matrix_view<T const> x;

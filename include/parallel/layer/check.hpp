@@ -28,18 +28,19 @@
 namespace parallel {
 
 struct check_layer_options {
-  index sequence = 0;          // rows of one sequence, of which the input has one or more; needed
-  double scale = 1.0;          // standard deviation of the random input and parameters
-  double difference = 1e-3;    // h
-  double tolerance = 1e-7;     // of a difference, relative to the largest gradient of its tensor
-  position run_position = {};  // seeds dropout, and x, r and the parameters
+  index sequence = 0;          ///< rows of one sequence, of which the input has one or more; needed
+  double scale = 1.0;          ///< standard deviation of the random input and parameters
+  double difference = 1e-3;    ///< h
+  double tolerance = 1e-7;     ///< of a difference, relative to the largest gradient of its tensor
+  position run_position = {};  ///< seeds dropout, and x, r and the parameters
   std::size_t arena_bytes = std::size_t{16} << 20;
 };
 
+/// How many gradients were compared, and by how much they differ.
 struct check_layer_result {
-  index compared = 0;  // number of elements whose gradients were compared
+  index compared = 0;  ///< number of elements whose gradients were compared
   double difference =
-      0.0;  // the largest difference, relative to the largest gradient of its tensor
+      0.0;  ///< the largest difference, relative to the largest gradient of its tensor
 };
 
 namespace detail {

@@ -21,8 +21,9 @@ enum class pass : std::uint8_t { training, inference };
 struct position {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
-  std::uint64_t first_sequence = 0;  // index of the microbatch's first sequence in its global batch
-  std::optional<std::uint32_t> updates = {};  // finished updates, where some steps made none
+  std::uint64_t first_sequence =
+      0;  ///< index of the microbatch's first sequence in its global batch
+  std::optional<std::uint32_t> updates = {};  ///< finished updates, where some steps made none
 };
 
 /// The rows of the microbatch that this rank holds of an activation between tensor regions; the
@@ -31,10 +32,10 @@ struct position {
 /// which are consecutive. Default: all rows. Inside a region of the tensor axis an activation has
 /// all rows that the context axis assigns to this rank (context::for_rows_of).
 struct row_share {
-  index whole = 0;                   // rows of a whole sequence; 0: a sequence is not divided
-  std::array<index, 2> starts = {};  // positions at which the runs begin, each of equal length
+  index whole = 0;                   ///< rows of a whole sequence; 0: a sequence is not divided
+  std::array<index, 2> starts = {};  ///< positions at which the runs begin, each of equal length
   int runs = 1;
-  index first_row = 0;  // the first local row, among the rows that the context axis assigns
+  index first_row = 0;  ///< the first local row, among the rows that the context axis assigns
 
   friend bool operator==(row_share const&, row_share const&) = default;
 };
@@ -42,17 +43,17 @@ struct row_share {
 template <class Stream>
 struct context {
   Stream& stream;
-  arena& memory;  // a layer allocates its results here; the schedule releases them
+  arena& memory;  ///< a layer allocates its results here; the schedule releases them
   pass mode = pass::training;
   position run_position = {};
-  index sequence = 1;    // rows of one sequence on this rank of the context axis
-  row_share share = {};  // the positions of those rows in the whole sequence
-  // [rows of whole sequences, even where sequences are divided]: the position at which a token's
-  // document begins; empty: each sequence is one document. Lives as long as the microbatch.
+  index sequence = 1;    ///< rows of one sequence on this rank of the context axis
+  row_share share = {};  ///< the positions of those rows in the whole sequence
+  /// [rows of whole sequences, even where sequences are divided]: the position at which a token's
+  /// document begins; empty: each sequence is one document. Lives as long as the microbatch.
   packed_documents document_begins = {};
-  // Whether this microbatch is the first to add to the gradients; see overwrites().
+  /// Whether this microbatch is the first to add to the gradients; see overwrites().
   bool overwrite_gradients = false;
-  // For results that nothing reads after the pass; null: they go to `memory` and stay there.
+  /// For results that nothing reads after the pass; null: they go to `memory` and stay there.
   arena* scratch = nullptr;
 
   /// Whether a layer that declares `parameter.replaces_gradient` must overwrite the parameter's

@@ -13,7 +13,7 @@ namespace parallel {
 /// The columns of a whole matrix that a view holds: as many as it has, from `first` on, of `whole`.
 struct column_share {
   index first = 0;
-  index whole = 0;  // 0: the view holds all columns
+  index whole = 0;  ///< 0: the view holds all columns
 };
 
 /// y = dropout(x) for the local rows of a matrix of the microbatch, or for some columns of them; y
@@ -46,7 +46,7 @@ struct dropout {
 
   Inner inner;
   float probability = 0.0F;
-  std::uint32_t operation = 0;  // stream_id of a name unique in the model
+  std::uint32_t operation = 0;  ///< stream_id of a name unique in the model
 
   dropout() = default;
   dropout(Inner layer, float p, std::uint32_t operation_id)

@@ -15,7 +15,7 @@ struct embedding {
   using element = T;
   static constexpr bool takes_divided_sequences = true;
 
-  parameter<T, 2> weight;  // [vocabulary, width]
+  parameter<T, 2> weight;  ///< [vocabulary, width]
 
   /// y[i] = weight[ids[i]]: [rows] ids to [rows, width].
   template <class Stream>

@@ -24,9 +24,9 @@ struct feed_forward {
   }
   using T = element;
 
-  In up;           // [h, width]
-  linear<T> gate;  // [h, width], or absent
-  Out down;        // [width, h]
+  In up;           ///< [h, width]
+  linear<T> gate;  ///< [h, width], or absent
+  Out down;        ///< [width, h]
   Activation activate;
 
   struct saved {
@@ -34,8 +34,8 @@ struct feed_forward {
     typename linear<T>::saved gate;
     typename Out::saved down;
     typename Activation::saved activate;
-    matrix_view<T const> activation_input;  // the argument of f: up(x), or gate(x) with a gate
-    matrix_view<T const> factor;            // up(x) with a gate
+    matrix_view<T const> activation_input;  ///< the argument of f: up(x), or gate(x) with a gate
+    matrix_view<T const> factor;            ///< up(x) with a gate
   };
 
   template <class Stream>

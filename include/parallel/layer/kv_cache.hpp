@@ -8,8 +8,8 @@ namespace parallel {
 
 template <class T>
 struct kv_cache {
-  matrix_view<T> rows;  // [capacity, K | V]
-  index length = 0;     // rows in use
+  matrix_view<T> rows;  ///< [capacity, K | V]
+  index length = 0;     ///< rows in use
 
   /// Appends the keys and values of packed rows.
   template <class Stream>

@@ -29,13 +29,13 @@ struct linear {
   using element = T;
   static constexpr bool takes_divided_sequences = true;
 
-  parameter<T, 2> weight;    // [out, in]
-  parameter<T, 1> bias;      // [out], or absent
-  low_rank<T> adapter = {};  // added to the product, or absent
+  parameter<T, 2> weight;    ///< [out, in]
+  parameter<T, 1> bias;      ///< [out], or absent
+  low_rank<T> adapter = {};  ///< added to the product, or absent
 
   struct saved {
-    matrix_view<T const> x;   // [rows, in]
-    matrix_view<T const> dy;  // [rows, out]
+    matrix_view<T const> x;   ///< [rows, in]
+    matrix_view<T const> dy;  ///< [rows, out]
     typename low_rank<T>::saved adapter;
   };
 

@@ -23,16 +23,17 @@ namespace parallel {
 /// forward, twice that backward, and three passes over x with dropout.
 template <class T>
 struct low_rank {
-  parameter<T, 2> a;  // "lora_A.weight": [rank, in], or absent
-  parameter<T, 2> b;  // "lora_B.weight": [out, rank], or absent
-  double scale = 1;   // s
+  parameter<T, 2> a;  ///< "lora_A.weight": [rank, in], or absent
+  parameter<T, 2> b;  ///< "lora_B.weight": [out, rank], or absent
+  double scale = 1;   ///< s
   float dropout = 0;
-  std::uint32_t operation = 0;  // dropout's random numbers: stream_id of a name unique in the model
+  std::uint32_t operation =
+      0;  ///< dropout's random numbers: stream_id of a name unique in the model
 
   struct saved {
     matrix_view<T const> x, dy;
-    matrix_view<T> hidden;    // s A dropout(x), [rows, rank]
-    matrix_view<T> d_hidden;  // gradient of A dropout(x): s dy B
+    matrix_view<T> hidden;    ///< s A dropout(x), [rows, rank]
+    matrix_view<T> d_hidden;  ///< gradient of A dropout(x): s dy B
   };
 
   [[nodiscard]] bool is_present() const { return a.is_present(); }

@@ -15,6 +15,7 @@
 
 namespace parallel {
 
+/// Whether a row is centred before it is scaled (layer), or only scaled (rms).
 enum class norm_rule : std::uint8_t { layer, rms };
 
 /// Keeps x (a view) and two numbers a row, or one with rms. Between the halves of a backward pass
@@ -24,18 +25,18 @@ struct norm {
   using element = T;
   static constexpr bool takes_divided_sequences = true;
 
-  parameter<T, 1> weight;  // [width]
-  parameter<T, 1> bias;    // [width], or absent; always absent with rms
+  parameter<T, 1> weight;  ///< [width]
+  parameter<T, 1> bias;    ///< [width], or absent; always absent with rms
   double eps = 1e-5;
   norm_rule rule = norm_rule::layer;
-  bool is_droppable = false;  // the result may be dropped and recomputed (dropped.hpp)
+  bool is_droppable = false;  ///< the result may be dropped and recomputed (dropped.hpp)
 
   struct saved {
     ops::rows_view<T const> x;
     ops::rows_view<T const> dy;
-    vector_view<accumulate_t<T>> mean;  // [rows]; empty with rms
-    vector_view<accumulate_t<T>> rstd;  // [rows]
-    // [runs of rows, width]; empty where no gradient is wanted
+    vector_view<accumulate_t<T>> mean;  ///< [rows]; empty with rms
+    vector_view<accumulate_t<T>> rstd;  ///< [rows]
+    /// [runs of rows, width]; empty where no gradient is wanted
     matrix_view<accumulate_t<T>> weight_sums, bias_sums;
     bool dropped = false;
   };

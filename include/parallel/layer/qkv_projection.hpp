@@ -20,14 +20,14 @@ namespace parallel {
 /// direction.
 template <class T, class In = linear<T>>
 struct qkv_projection {
-  In first;                          // the results of all parts, side by side, are the packed row
-  std::vector<linear<T>> remaining;  // Wk and Wv, where the first part is Wq
-  accumulate_t<T> clip{};            // results are clamped to [-clip, clip]; 0: no clipping
+  In first;                          ///< the results of all parts, side by side, are the packed row
+  std::vector<linear<T>> remaining;  ///< Wk and Wv, where the first part is Wq
+  accumulate_t<T> clip{};            ///< results are clamped to [-clip, clip]; 0: no clipping
 
   struct saved {
     typename In::saved first;
     std::vector<typename linear<T>::saved> remaining;
-    vector_view<std::uint8_t> inside;  // 1 where clipping left the value unchanged
+    vector_view<std::uint8_t> inside;  ///< 1 where clipping left the value unchanged
   };
 
   qkv_projection() = default;

@@ -14,12 +14,12 @@ namespace parallel {
 /// and the saved state of each norm.
 template <class T>
 struct query_key_norm {
-  // "q_ln", "k_ln": as wide as one group of columns that is normalised together; k is absent where
-  // rows have no keys
+  /// "q_ln", "k_ln": as wide as one group of columns that is normalised together; k is absent where
+  /// rows have no keys
   norm<T> q, k;
 
   struct saved {
-    std::vector<typename norm<T>::saved> q, k;  // one for each group of columns
+    std::vector<typename norm<T>::saved> q, k;  ///< one for each group of columns
   };
 
   [[nodiscard]] bool is_present() const { return q.weight.is_present(); }

@@ -31,8 +31,8 @@ struct recompute {
   }
 
   struct saved {
-    typename Inner::saved inner;   // of the last forward pass: its views may be invalid
-    matrix_view<element const> x;  // [rows, width]
+    typename Inner::saved inner;   ///< of the last forward pass: its views may be invalid
+    matrix_view<element const> x;  ///< [rows, width]
   };
 
   Inner inner;

@@ -17,9 +17,9 @@ namespace parallel {
 
 template <class T>
 struct shared_keys {
-  matrix_view<T> rows;        // [R, K | V], as attention reads them: normalised and rotated
-  matrix_view<T> gradient;    // [R, K | V]; empty in an inference pass
-  bool has_gradient = false;  // whether a gradient has been added
+  matrix_view<T> rows;        ///< [R, K | V], as attention reads them: normalised and rotated
+  matrix_view<T> gradient;    ///< [R, K | V]; empty in an inference pass
+  bool has_gradient = false;  ///< whether a gradient has been added
 
   /// Allocates the keys and values of `count` rows, `width` elements a row for both together.
   template <class Stream>

@@ -13,6 +13,7 @@ namespace parallel {
 
 /// The axis `data` is the product of the mesh axes over which gradients are summed.
 namespace axis {
+/// The axis over which gradients are summed.
 struct data {};
 }  // namespace axis
 

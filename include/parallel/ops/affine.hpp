@@ -80,7 +80,7 @@ struct affine_backward_weight_arguments {
   vector_view<accumulate_t<T>> dbias;
   matrix_view<T const> dy;
   matrix_view<T const> x;
-  bool accumulate;  // whether the product is added to dweight; dbias is always added to
+  bool accumulate;  ///< whether the product is added to dweight; dbias is always added to
 
   [[nodiscard]] auto operands() const {
     return std::tuple(accumulate ? meta::access_of(updates(dweight)) : meta::access_of(dweight),

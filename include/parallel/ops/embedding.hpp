@@ -23,7 +23,7 @@ namespace parallel::ops {
 /// zeros, and their gradients are dropped. By default the table holds all rows.
 struct table_slice {
   index first = 0;
-  index vocabulary = 0;  // rows of the whole table; 0: those of the table
+  index vocabulary = 0;  ///< rows of the whole table; 0: those of the table
 
   /// The row of `id` in a table of `rows` rows, or -1 when another slice holds it.
   [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr index row_of(std::int32_t id, index rows) const {
@@ -117,8 +117,9 @@ inline constexpr auto embedding_backward =
                            dtable, matrix_view<std::remove_const_t<T> const>(dy), ids, slice});
     };
 
+/// The options of add_positions.
 struct position_options {
-  index first = 0;  // position of the first token of every sequence (context parallelism)
+  index first = 0;  ///< position of the first token of every sequence (context parallelism)
 };
 
 template <class T>

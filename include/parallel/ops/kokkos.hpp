@@ -12,6 +12,7 @@
 
 namespace parallel::kokkos {
 
+/// Runs an operation by Kokkos::parallel_for over its parts.
 template <ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a) {
   s.enqueue({a.name}, [=] {
@@ -24,6 +25,7 @@ void run_operation(stream& s, Arguments const& a) {
   });
 }
 
+/// Matrix products run as on the host, by its engine.
 template <class C, class T>
 void run_operation(stream& s, ops::matmul_arguments<C, T> const& a) {
   run_operation(static_cast<host::stream&>(s), a);

@@ -16,9 +16,9 @@
 namespace parallel::ops {
 
 struct matmul_options {
-  bool transpose_a = false;  // A is stored [k, m]
-  bool transpose_b = false;  // B is stored [n, k]
-  bool accumulate = false;   // add to C instead of replacing it
+  bool transpose_a = false;  ///< A is stored [k, m]
+  bool transpose_b = false;  ///< B is stored [n, k]
+  bool accumulate = false;   ///< add to C instead of replacing it
 };
 
 namespace detail {

@@ -8,6 +8,7 @@
 
 namespace parallel::meta {
 
+/// Counts the operation's work and notes its memory, and computes nothing.
 template <ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a) {
   if constexpr (requires { a.operands(); })

@@ -33,6 +33,7 @@ namespace parallel::ops {
 
 using meta::updates;
 
+/// An operation whose parts can be computed in any order, also at the same time.
 template <class Arguments>
 concept operation_in_parts = requires(Arguments const& a, index part) {
   Arguments::name;
@@ -40,12 +41,14 @@ concept operation_in_parts = requires(Arguments const& a, index part) {
   a.compute(part);
 };
 
+/// An operation that is computed by one task.
 template <class Arguments>
 concept operation_as_whole = requires(Arguments const& a) {
   Arguments::name;
   a.compute();
 };
 
+/// The arguments of an operation as one value.
 template <class Arguments>
 concept operation_arguments = operation_in_parts<Arguments> || operation_as_whole<Arguments>;
 
@@ -66,6 +69,7 @@ struct undeclared_device {
                   "<parallel/ops/host.hpp> for the host, <parallel/ops/cuda.hpp> for a GPU");
   }
 };
+/// Makes the compiler say that the operations of a device are not declared.
 template <operation_arguments Arguments>
 void run_operation(undeclared_device, Arguments const&) {}
 

@@ -20,7 +20,7 @@ struct rows_view {
   T* data = nullptr;
   index rows = 0;
   index columns = 0;
-  index row_stride = 0;  // elements, >= columns
+  index row_stride = 0;  ///< elements, >= columns
 
   constexpr rows_view() = default;
   constexpr rows_view(T* first, index num_rows, index num_columns, index stride)

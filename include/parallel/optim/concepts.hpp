@@ -24,9 +24,9 @@ concept reduced_gradient = G::is_reduced;
 /// The values that change from step to step.
 template <class A>
 struct step_info {
-  std::int64_t step = 1;              // 1 for the first update
-  double learning_rate_factor = 1;    // the schedule's multiplier of the initial learning rate
-  A const* gradient_scale = nullptr;  // clip factor / loss tokens; read on the stream
+  std::int64_t step = 1;              ///< 1 for the first update
+  double learning_rate_factor = 1;    ///< the schedule's multiplier of the initial learning rate
+  A const* gradient_scale = nullptr;  ///< clip factor / loss tokens; read on the stream
 };
 
 /// The flat ranges that one update works on; states in the order of `state_names()`.
@@ -36,11 +36,12 @@ struct update_ranges {
                 "an optimizer takes gradients that are summed over the data ranks; these are "
                 "addends of that sum: reduce them first");
   std::span<T> values;
-  std::span<accumulate_t<T>> master;  // may be `values` itself when T accumulates in T
+  std::span<accumulate_t<T>> master;  ///< may be `values` itself when T accumulates in T
   std::span<std::span<accumulate_t<T>> const> states;
   Gradient gradients;
 };
 
+/// What an optimizer has: names of its states, and an update of ranges of values.
 template <class O, class Stream, class T, class Gradient>
 concept optimizer = reduced_gradient<Gradient> &&
     requires(O const& o, Stream& s, update_ranges<T, Gradient> const& ranges,

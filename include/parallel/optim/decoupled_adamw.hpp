@@ -11,7 +11,7 @@ namespace parallel {
 
 /// Memory: master weights and two states per element. An update moves 38 bytes a parameter.
 struct decoupled_adamw {
-  double learning_rate = 1e-3;  // initial; the schedule multiplies it
+  double learning_rate = 1e-3;  ///< initial; the schedule multiplies it
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;

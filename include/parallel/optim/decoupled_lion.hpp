@@ -11,7 +11,7 @@ namespace parallel {
 
 /// Memory: master weights and one state per element. An update moves 30 bytes a parameter.
 struct decoupled_lion {
-  double learning_rate = 1e-4;  // initial; the schedule multiplies it
+  double learning_rate = 1e-4;  ///< initial; the schedule multiplies it
   double beta1 = 0.9;
   double beta2 = 0.99;
   double weight_decay = 0.0;

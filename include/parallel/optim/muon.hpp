@@ -48,11 +48,11 @@ enum class muon_precision : std::uint8_t { bf16, master };
 /// owned element or at most 6 bytes an element of the largest matrix, whichever is more (more in
 /// muon_precision::master). Cost: 2 k² (2 n + k) operations a step for a matrix of k x n, k <= n.
 struct muon {
-  double learning_rate = 1e-3;  // initial; the schedule multiplies it
-  double weight_decay = 0.1;    // relative to the learning rate
+  double learning_rate = 1e-3;  ///< initial; the schedule multiplies it
+  double weight_decay = 0.1;    ///< relative to the learning rate
   double momentum = 0.95;
   bool nesterov = true;
-  std::array<double, 3> coefficients = {3.4445, -4.7750, 2.0315};  // a, b, c
+  std::array<double, 3> coefficients = {3.4445, -4.7750, 2.0315};  ///< a, b, c
   double eps = 1e-7;
   int steps = 5;
   muon_adjustment adjustment = muon_adjustment::original;

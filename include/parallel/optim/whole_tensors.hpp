@@ -25,9 +25,10 @@ namespace parallel {
 template <class T>
 struct tensor_piece {
   parameter_base<T> const* slice;
-  std::size_t segment = 0;    // index in unit_tensors::segments
-  index offset = 0;           // position of the piece's first element in the segment
-  bool is_first_copy = true;  // no rank before this one along the tensor axis holds the same piece
+  std::size_t segment = 0;  ///< index in unit_tensors::segments
+  index offset = 0;         ///< position of the piece's first element in the segment
+  bool is_first_copy =
+      true;  ///< no rank before this one along the tensor axis holds the same piece
 };
 
 /// A tensor and the pieces of it that this rank has: all of it, or a part, where other ranks along

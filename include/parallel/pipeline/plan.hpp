@@ -26,6 +26,8 @@
 
 namespace parallel::pipeline {
 
+/// What a step of a rank does: a computation, half of a message, or a copy between two stages of
+/// the rank.
 enum class step_kind : std::uint8_t {
   compute,
   receive_activation,  // into the stage's input
@@ -43,12 +45,15 @@ enum class step_kind : std::uint8_t {
   return names[static_cast<std::size_t>(kind)];
 }
 
+/// Whether the step sends a message.
 [[nodiscard]] constexpr bool sends(step_kind kind) {
   return kind == step_kind::send_activation || kind == step_kind::send_gradient;
 }
+/// Whether the step receives a message.
 [[nodiscard]] constexpr bool receives(step_kind kind) {
   return kind == step_kind::receive_activation || kind == step_kind::receive_gradient;
 }
+/// Whether the step is half of a message.
 [[nodiscard]] constexpr bool is_message(step_kind kind) { return sends(kind) || receives(kind); }
 
 /// The boundary that a message to or from `stage` crosses: the later of the two stages.
@@ -62,16 +67,17 @@ struct microbatch_task {
   int stage = 0;
   int microbatch = 0;
   int slot = 0;
-  int boundary = 0;  // stage 0 has no input and no boundary buffer
+  int boundary = 0;  ///< stage 0 has no input and no boundary buffer
 
   friend constexpr bool operator==(microbatch_task const&, microbatch_task const&) = default;
 };
 
+/// A computation, message or copy of one rank.
 struct step {
   step_kind kind = step_kind::compute;
-  action_kind computes = action_kind::forward;  // only for kind compute
+  action_kind computes = action_kind::forward;  ///< only for kind compute
   microbatch_task task = {};
-  int peer = -1;  // only for messages: the rank at the other end
+  int peer = -1;  ///< only for messages: the rank at the other end
   /// Only for kind compute, among this rank's computations at this stage: the first and last
   /// forward pass, or the first and last that adds to the gradients of the parameters (W or B).
   bool first = false;
@@ -93,9 +99,9 @@ struct plan {
   int ranks = 1;
   int rank = 0;
   int microbatches = 1;
-  std::vector<chunk_memory> chunks = {};    // in the order of the model
-  std::vector<microbatch_task> tasks = {};  // by chunk, then microbatch
-  std::vector<step> steps = {};             // in the order in which they are enqueued
+  std::vector<chunk_memory> chunks = {};    ///< in the order of the model
+  std::vector<microbatch_task> tasks = {};  ///< by chunk, then microbatch
+  std::vector<step> steps = {};             ///< in the order in which they are enqueued
 
   /// The task, with its buffers, of a microbatch at a stage that this rank holds.
   [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR microbatch_task const& task_of(int stage,

@@ -27,9 +27,10 @@ enum class action_kind : std::uint8_t { forward, backward_input, backward_weight
 /// F, I, W, B, as in PyTorch's pipeline schedules.
 [[nodiscard]] constexpr char letter_of(action_kind kind) { return "FIWB"[static_cast<int>(kind)]; }
 
+/// A pass of one microbatch at one stage.
 struct action {
   action_kind kind = action_kind::forward;
-  int stage = 0;  // of the whole pipeline
+  int stage = 0;  ///< of the whole pipeline
   int microbatch = 0;
 
   friend constexpr auto operator<=>(action const&, action const&) = default;
@@ -44,7 +45,7 @@ struct schedule {
   int microbatches = 1;
   int stages_per_rank = 1;
   placement stage_placement = placement::loop;
-  bool forward_only = false;  // no backward passes: evaluation
+  bool forward_only = false;  ///< no backward passes: evaluation
   std::vector<std::vector<action>> by_rank = {};
 
   [[nodiscard]] constexpr int stages() const { return ranks * stages_per_rank; }

@@ -38,13 +38,15 @@ struct costs {
 /// inputs on the same rank, it is missing, or it waits for ever.
 enum class flaw : std::uint8_t { none, twice, misplaced, too_early, missing, deadlock };
 
+/// The times at which a schedule's actions run, or the flaw for which they cannot.
 struct timeline {
   flaw problem = flaw::none;
-  int rank = 0;      // of the problem
-  action culprit{};  // the action that has the problem
+  int rank = 0;      ///< of the problem
+  action culprit{};  ///< the action that has the problem
   int makespan = 0;
-  std::vector<int> peak = {};  // by rank: maximum number of live microbatch activations of a stage
-  std::vector<std::vector<int>> starts = {};  // indexed as by_rank
+  std::vector<int> peak =
+      {};  ///< by rank: maximum number of live microbatch activations of a stage
+  std::vector<std::vector<int>> starts = {};  ///< indexed as by_rank
 
   [[nodiscard]] constexpr bool is_good() const { return problem == flaw::none; }
 };

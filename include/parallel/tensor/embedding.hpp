@@ -15,7 +15,7 @@ struct embedding {
   static constexpr bool takes_divided_sequences = true;
 
   region<Comm> tensor_region;
-  parameter<T, 2> weight;  // some rows of [vocabulary, width]
+  parameter<T, 2> weight;  ///< some rows of [vocabulary, width]
 
   /// The rows of the vocabulary that this rank holds.
   [[nodiscard]] ops::table_slice slice() const {

@@ -34,10 +34,11 @@ struct head {
   region<Comm> tensor_region;
   norm<T> norm_f;
   parameter<T, 2>
-      weight;  // some rows of [V, D]: lm_head, or the embedding's weight with a separate gradient
-  double logit_scale = 1.0;             // factor of the logits, applied before the cap
-  double softcap = 0.0;                 // limits the logits to ±softcap; 0: no cap
-  index logits_bytes = index{9} << 26;  // limit of the logits that exist at once, at least 128 rows
+      weight;  ///< some rows of [V, D]: lm_head, or the embedding's weight with a separate gradient
+  double logit_scale = 1.0;  ///< factor of the logits, applied before the cap
+  double softcap = 0.0;      ///< limits the logits to ±softcap; 0: no cap
+  index logits_bytes =
+      index{9} << 26;  ///< limit of the logits that exist at once, at least 128 rows
 
   /// The rows whose logits exist at once, when one logit takes `bytes`. The logits of a chunk take
   /// at most logits_bytes, and chunks are about equal multiples of tiles of 128 rows. Every chunk

@@ -46,7 +46,7 @@ struct reduce {
   };
 
   region<Comm> tensor_region;
-  parameter<T, 1> bias;  // [width], or absent
+  parameter<T, 1> bias;  ///< [width], or absent
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, addend<T> x, saved&,

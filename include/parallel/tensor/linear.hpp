@@ -23,7 +23,7 @@ struct column_linear {
   using element = T;
   static constexpr bool takes_divided_sequences = true;
   struct saved : linear<T>::saved {
-    matrix_view<T> gathered;  // all rows of x, where ranks hold different rows
+    matrix_view<T> gathered;  ///< all rows of x, where ranks hold different rows
   };
 
   region<Comm> tensor_region;
@@ -93,12 +93,12 @@ struct row_linear {
   static constexpr bool takes_divided_sequences = true;
   struct saved {
     typename linear<T>::saved inner;
-    matrix_view<T const> dy;  // of the local rows
+    matrix_view<T const> dy;  ///< of the local rows
   };
 
   region<Comm> tensor_region;
-  linear<T> inner;       // without a bias
-  parameter<T, 1> bias;  // [width], or absent
+  linear<T> inner;       ///< without a bias
+  parameter<T, 1> bias;  ///< [width], or absent
 
   /// `summand`, of this rank's rows, counts once: a single rank adds it in the product, several
   /// ranks add it to the sum; with the bias where there is one.

@@ -124,11 +124,11 @@ void rows_to_heads(context<Stream>& c, axis_group<axis::tensor, Comm> const& ran
 /// twice (t-1)/t of q and k.
 template <class T, class Comm>
 struct query_key_norm {
-  parallel::query_key_norm<T> inner;  // as wide as all heads, where heads are exchanged
-  // The ranks that hold the other heads of the same rows, for a norm over all heads; empty: the
-  // norm covers the local heads alone.
+  parallel::query_key_norm<T> inner;  ///< as wide as all heads, where heads are exchanged
+  /// The ranks that hold the other heads of the same rows, for a norm over all heads; empty: the
+  /// norm covers the local heads alone.
   axis_group<axis::tensor, Comm> ranks = {};
-  // The columns that each rank has of the rows of all queries and of all keys (slices.hpp).
+  /// The columns that each rank has of the rows of all queries and of all keys (slices.hpp).
   std::vector<row_range> queries = {}, keys = {};
 
   struct saved {

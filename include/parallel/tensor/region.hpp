@@ -28,8 +28,8 @@ using own_columns = column_slice<axis::tensor, T>;
 template <class Comm>
 struct region {
   axis_group<axis::tensor, Comm> group;
-  bool sequence = false;  // ranks hold different rows between regions; t must divide their number
-  bool overlap = true;    // row exchanges overlap with products, on the group's second stream
+  bool sequence = false;  ///< ranks hold different rows between regions; t must divide their number
+  bool overlap = true;    ///< row exchanges overlap with products, on the group's second stream
 
   [[nodiscard]] int rank() const { return group.rank(); }
   [[nodiscard]] int size() const { return group.size(); }

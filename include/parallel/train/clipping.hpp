@@ -22,6 +22,7 @@
 
 namespace parallel::train {
 
+/// The rules by which gradients are clipped.
 enum class clipping_kind : std::uint8_t { none, norm, value, adaptive };
 
 struct clipping {

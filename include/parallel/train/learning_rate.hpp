@@ -22,18 +22,19 @@
 
 namespace parallel::train {
 
+/// The course of the factor after the warm-up.
 enum class decay : std::uint8_t { constant, linear, cosine, inverse_root };
 
 struct learning_rate_schedule {
   decay shape = decay::cosine;
   double warmup = 0;
-  double end = 0;   // time at which `to` is reached; linear, cosine and a cooldown need it
-  double from = 1;  // factor after the warm-up
-  double to = 0;    // factor at the end; for inverse_root the limit
-  // The following are for inverse_root alone.
+  double end = 0;   ///< time at which `to` is reached; linear, cosine and a cooldown need it
+  double from = 1;  ///< factor after the warm-up
+  double to = 0;    ///< factor at the end; for inverse_root the limit
+  /// The scale of time in inverse_root; this and the following are for that shape alone.
   double scale = 1;
-  double cooldown = 0;     // length of the linear part at the end
-  double cooled_down = 0;  // factor at its end
+  double cooldown = 0;     ///< length of the linear part at the end
+  double cooled_down = 0;  ///< factor at its end
 
   /// The factor at a time, in the unit of `warmup` and `end`. Throws where the shape needs an end
   /// and has none.

@@ -24,7 +24,7 @@ struct optimizer_groups {
     require(!optimizers.empty(), "there is no optimizer; give one for every group");
   }
 
-  std::vector<Optimizer> optimizers;  // by group
+  std::vector<Optimizer> optimizers;  ///< by group
   std::function<segment_key(std::string const&)> key_of;
 };
 

@@ -17,6 +17,7 @@ namespace parallel::train {
 /// The parts of a model, in forward order: embed = -1, block i = i, head_loss = num_blocks. A unit
 /// names the parts that compute with it.
 using part = index;
+/// The part before the blocks.
 inline constexpr part embed = -1;
 
 /// The parts [begin, end) of a model's blocks, and whether the model's entry and exit come with
@@ -70,6 +71,7 @@ struct alternating_buffers {
          kind == pass_kind::backward_weight;
 }
 
+/// A pass of one part of the model.
 struct part_pass {
   pass_kind kind = pass_kind::forward;
   part model_part = embed;

@@ -11,8 +11,8 @@ namespace parallel::train {
 
 struct pipeline_options {
   std::string schedule = "1f1b";
-  int stages_per_rank = 1;       // for the schedule interleaved; the V schedules have 2
-  std::vector<int> blocks = {};  // by stage; empty: divided evenly
+  int stages_per_rank = 1;       ///< for the schedule interleaved; the V schedules have 2
+  std::vector<int> blocks = {};  ///< by stage; empty: divided evenly
   /// Weight gradients of a block run on a separate stream, concurrently with the input gradients of
   /// the next block, in passes that compute both: for devices that a product of a small weight does
   /// not fill. It costs a second scratch arena for blocks' backward passes, and one activation.

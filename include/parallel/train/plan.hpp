@@ -29,20 +29,20 @@ concept plannable = checked_model<M, meta::stream>;
 
 /// Bytes per rank.
 struct memory_plan {
-  std::size_t values = 0;     // parameters as the model reads them
-  std::size_t gradients = 0;  // one buffer per use
-  std::size_t trees = 0;      // for the canonical order: gradients of microbatches
-  std::size_t master = 0;     // fp32 master weights of what the rank owns (0 when T is fp32)
-  std::size_t optimizer = 0;  // optimizer states of what the rank owns
-  std::size_t offloaded = 0;  // of both, moved to the host's memory: not in the total
-  // Bytes of a checkpoint on the rank that saves most, not in the total: parameters, optimizer
-  // states.
+  std::size_t values = 0;     ///< parameters as the model reads them
+  std::size_t gradients = 0;  ///< one buffer per use
+  std::size_t trees = 0;      ///< for the canonical order: gradients of microbatches
+  std::size_t master = 0;     ///< fp32 master weights of what the rank owns (0 when T is fp32)
+  std::size_t optimizer = 0;  ///< optimizer states of what the rank owns
+  std::size_t offloaded = 0;  ///< of both, moved to the host's memory: not in the total
+  /// Bytes of a checkpoint on the rank that saves most, not in the total: parameters, optimizer
+  /// states.
   std::size_t saved_weights = 0;
   std::size_t saved_states = 0;
-  std::size_t buffers = 0;       // for values, gradients and updates, which units share in turn
-  std::size_t activations = 0;   // the arena
-  operation_scratch scratch;     // for the streams of a GPU; none on a device that needs none
-  std::uint64_t operations = 0;  // floating-point operations of one microbatch, both passes
+  std::size_t buffers = 0;       ///< for values, gradients and updates, which units share in turn
+  std::size_t activations = 0;   ///< the arena
+  operation_scratch scratch;     ///< for the streams of a GPU; none on a device that needs none
+  std::uint64_t operations = 0;  ///< floating-point operations of one microbatch, both passes
 
   [[nodiscard]] std::size_t total() const {
     return values + gradients + trees + master + optimizer + buffers + activations +
@@ -98,7 +98,7 @@ template <class Model>
 /// The memory that the passes of a step need besides units.
 struct pass_memory_plan {
   std::size_t activations = 0;
-  operation_scratch scratch;  // on a GPU
+  operation_scratch scratch;  ///< on a GPU
 
   /// Makes this large enough for `other` too.
   void cover(pass_memory_plan const& other) {

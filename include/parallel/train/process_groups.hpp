@@ -123,9 +123,9 @@ class process_groups {
 
  public:
   Comm pipeline;
-  Comm shards;    // shard x context; without ZeRO only shard, which is 1
-  Comm gathers;   // the same ranks as shards, for exchanges at the same time
-  Comm replicas;  // replicate; without ZeRO replicate x context
+  Comm shards;    ///< shard x context; without ZeRO only shard, which is 1
+  Comm gathers;   ///< the same ranks as shards, for exchanges at the same time
+  Comm replicas;  ///< replicate; without ZeRO replicate x context
   Comm context;
   Comm tensor;
 };

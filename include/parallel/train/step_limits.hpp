@@ -17,7 +17,7 @@ namespace parallel::train {
 /// Infinity is no limit.
 struct step_limits {
   double loss = std::numeric_limits<double>::infinity();
-  double gradient_norm = std::numeric_limits<double>::infinity();  // before clipping
+  double gradient_norm = std::numeric_limits<double>::infinity();  ///< before clipping
 
   [[nodiscard]] bool has_limit() const { return *this != step_limits{}; }
 

@@ -118,6 +118,7 @@ struct element_of<M> {
 /// For a model that lacks something, these concepts make the compiler say what.
 template <class M>
 concept checked_types = detail::require_types<M>::value;
+/// M shows its units in the form that training needs.
 template <class M, class T>
 concept checked_units = detail::require_units<M, T>::value;
 

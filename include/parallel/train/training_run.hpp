@@ -29,17 +29,17 @@ struct run_options {
   using microbatch = typename Session::microbatch;
   using loss = typename Session::loss;
 
-  index batches = 0;       // that are trained in all, those before a resume included
-  std::uint64_t seed = 0;  // of initial values, dropout and stochastic rounding
+  index batches = 0;       ///< that are trained in all, those before a resume included
+  std::uint64_t seed = 0;  ///< of initial values, dropout and stochastic rounding
   /// Its time is the number of batches that are finished when a batch begins, as in the programs: a
   /// linear warm-up gives the first batch the factor 0.
   learning_rate_schedule learning_rate = {.shape = decay::constant};
   /// This rank's part of the batch that follows `batch` finished ones.
   std::function<rank_batch<microbatch>(index batch)> data = {};
-  bool compares_samples = false;  // rank_batch::samples is given: none may be drawn twice
+  bool compares_samples = false;  ///< rank_batch::samples is given: none may be drawn twice
   std::function<rank_batch<microbatch>()> evaluation_data = {};
-  index evaluation_interval = 0;  // in batches; 0: after the last one
-  index save_interval = 0;        // in batches; 0: after the last one
+  index evaluation_interval = 0;  ///< in batches; 0: after the last one
+  index save_interval = 0;        ///< in batches; 0: after the last one
   /// Called when a run resumes after `batches` finished batches. `note` says what was unexpected,
   /// or is empty.
   std::function<void(index batches, std::string const& note)> on_resume = {};
@@ -50,8 +50,8 @@ struct run_options {
 
 /// The state in which a run resumes.
 struct resume_point {
-  index batches = 0;  // the number of finished batches
-  std::string note;   // what was unexpected, for the user; or empty
+  index batches = 0;  ///< the number of finished batches
+  std::string note;   ///< what was unexpected, for the user; or empty
 };
 
 /// For runs that save nothing: the interface of checkpoint::series.

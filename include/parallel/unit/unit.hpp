@@ -24,7 +24,7 @@ namespace parallel {
 /// members; the last is a property of the parameter.
 struct segment_key {
   bool trainable = true;
-  int group = 0;  // optimizer group
+  int group = 0;  ///< optimizer group
   parameter_replication replication = {};
   friend auto operator<=>(segment_key const&, segment_key const&) = default;
 };
@@ -38,7 +38,7 @@ struct one_segment {
 template <class T>
 struct placed_parameter {
   parameter_base<T>* parameter;
-  index offset;  // of its first element in the segment
+  index offset;  ///< of its first element in the segment
 };
 
 /// One flat range of parameters; the elements between and after them are padding.
@@ -46,7 +46,7 @@ template <class T>
 struct segment {
   segment_key key;
   std::vector<placed_parameter<T>> parameters;
-  index size = 0;  // elements, padding included
+  index size = 0;  ///< elements, padding included
 
   /// Calls f(parameter, first, last, offset) for each parameter that overlaps the range [begin,
   /// end) of the segment: the parameter's elements [first, last) begin at `offset` in the segment.

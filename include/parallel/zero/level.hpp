@@ -86,7 +86,7 @@ struct unit_position {
   index replicas = 1;
   index tensor = 0;
   bool is_primary =
-      true;  // false: another stage of the pipeline accounts for the unit, which is tied
+      true;  ///< false: another stage of the pipeline accounts for the unit, which is tied
 
   /// The number of ranks over which the gradients of different data are summed.
   [[nodiscard]] constexpr index data_ranks() const { return shards * replicas; }

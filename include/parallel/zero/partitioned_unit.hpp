@@ -47,10 +47,11 @@ class partitioned_unit {
   /// frozen segment has only `values`.
   struct memory {
     range owned;
-    buffer<T> values;                              // whole segment, or the owned range
-    std::vector<buffer<gradient_type>> gradients;  // as values; in the canonical order one per use
-    buffer<gradient_type> master;                  // owned range
-    std::vector<buffer<gradient_type>> states;     // owned range, one per optimizer state
+    buffer<T> values;  ///< whole segment, or the owned range
+    std::vector<buffer<gradient_type>>
+        gradients;                              ///< as values; in the canonical order one per use
+    buffer<gradient_type> master;               ///< owned range
+    std::vector<buffer<gradient_type>> states;  ///< owned range, one per optimizer state
   };
 
   /// Allocates on `device` and binds the layer's parameters to the memory that is held whole.

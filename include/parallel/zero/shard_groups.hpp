@@ -13,7 +13,8 @@ namespace parallel::zero {
 template <class Comm>
 struct shard_groups {
   Comm* shards = nullptr;
-  Comm* gathers = nullptr;  // the ranks of `shards` again, for values, while `shards` has gradients
+  Comm* gathers =
+      nullptr;  ///< the ranks of `shards` again, for values, while `shards` has gradients
   Comm* replicas = nullptr;
   /// By number of ranks: that many neighbours along the tensor axis, which share parameters.
   std::map<int, Comm>* replication = nullptr;

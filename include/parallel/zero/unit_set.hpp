@@ -27,9 +27,10 @@ class unit_set {
   using stream = typename Device::stream_type;
   using exchange_stream = Exchange;
 
+  /// A unit, and the parts of the model on this rank that use it.
   struct entry {
     partitioned_unit<T> memory;
-    std::vector<index> parts;  // for each use on this rank, the part that computes with it
+    std::vector<index> parts;  ///< for each use on this rank, the part that computes with it
   };
 
   void add(partitioned_unit<T> memory, std::vector<index> parts) {

@@ -88,13 +88,15 @@ std::string state_badge(shown_run const& run) {
                      run.record->is_complete() ? "good" : "open", escape(run.facts.state));
 }
 
-/// The model, precision, layout and device of a run, and whether its end is unknown.
+/// The model, precision, layout, device and version of a run, and whether its end is unknown.
 std::string description_of(shown_run const& run) {
   auto const& record = *run.record;
   std::vector<std::string> parts;
   for (auto const key : {"model", "precision", "layout", "device"})
     if (auto text = text_at(record.start, key); !text.empty())
       parts.push_back((key == std::string_view("layout") ? "ranks " : "") + text);
+  if (auto const version = text_at(record.start, "version"); !version.empty())
+    parts.push_back("ParallelLM " + version);
   if (parts.empty())
     for (auto const key : {"model", "ranks_text", "engine"})
       if (auto text = text_at(record.summary, key); !text.empty())

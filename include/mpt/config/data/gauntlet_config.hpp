@@ -17,8 +17,10 @@
 
 namespace mpt::eval {
 
+/// The weights of a category's benchmarks.
 enum class gauntlet_weighting : std::uint8_t { equal, samples, log_samples };
 
+/// A task of a category, with the accuracy of guessing.
 struct gauntlet_benchmark {
   std::string name;
   std::int64_t shots = 0;
@@ -27,6 +29,7 @@ struct gauntlet_benchmark {
   friend bool operator==(gauntlet_benchmark const&, gauntlet_benchmark const&) = default;
 };
 
+/// Benchmarks whose scores are averaged.
 struct gauntlet_category {
   std::string name;
   std::vector<gauntlet_benchmark> benchmarks;
@@ -62,6 +65,7 @@ void for_each_item(config_reader& reader, std::string_view key, F&& f) {
 /// Reads a gauntlet's mapping.
 [[nodiscard]] gauntlet_config read_gauntlet(config_reader reader);
 
+/// Reads a gauntlet's own file.
 [[nodiscard]] gauntlet_config read_gauntlet_file(std::filesystem::path const& file,
                                                  config_report& report);
 

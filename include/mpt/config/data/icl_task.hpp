@@ -9,6 +9,7 @@
 
 namespace mpt::eval {
 
+/// What a task asks of a model.
 enum class task_kind : std::uint8_t {
   language_modeling,  ///< is every token of the continuation the likeliest one?
   multiple_choice,    ///< which of the choices has the least loss a token?
@@ -40,6 +41,7 @@ struct task_config {
 /// The name of the score in logs.
 [[nodiscard]] std::string_view metric_of(task_kind kind);
 
+/// The name of a kind of task in LLM Foundry's files.
 [[nodiscard]] std::string_view to_string(task_kind kind);
 
 }  // namespace mpt::eval

@@ -38,6 +38,7 @@ struct hf_model {
 
 /// model_type and architecture in the file of a model that needs the code next to it.
 inline constexpr std::string_view remote_model_type = "parallel_mpt";
+/// The "architectures" of such a file.
 inline constexpr std::string_view remote_architecture = "ParallelMptForCausalLM";
 
 /// The differences between this model and transformers' MptForCausalLM; empty when there are none.

@@ -14,8 +14,9 @@
 
 namespace mpt {
 
+/// A linear layer's name and shape.
 struct linear_layer {
-  std::string name;  // "transformer.blocks.0.attn.Wqkv"
+  std::string name;  ///< "transformer.blocks.0.attn.Wqkv"
   std::int64_t out = 0;
   std::int64_t in = 0;
 };

@@ -32,6 +32,7 @@ void describe_optional_window(family_form& form, model_config& model);
 /// Throws when only some of them have one.
 [[nodiscard]] std::optional<bool> read_layer_types(family_form& form);
 
+/// The names of a Llama's layers, here and in its files.
 inline constexpr std::array<stored_layer, 15> llama_layers{
     {{"transformer.wte", {"model.embed_tokens"}},
      {"transformer.blocks.*.norm_1", {"model.layers.*.input_layernorm"}},
@@ -54,6 +55,7 @@ inline constexpr std::array<stored_layer, 15> llama_layers{
 /// Positions' frequencies, which earlier versions of transformers stored.
 inline constexpr std::array<std::string_view, 1> llama_buffers{".rotary_emb.inv_freq"};
 
+/// The layers that PEFT adapts where its file names none.
 inline constexpr std::array<std::string_view, 2> llama_default_targets{"q_proj", "v_proj"};
 
 /// The architecture of llama.cpp that holds Llama and Mistral.
@@ -63,6 +65,7 @@ inline constexpr gguf_form llama_gguf{.architecture = "llama",
                                       .has_head_width = true,
                                       .has_frequency_factors = true};
 
+/// A family in Llama's form, with what sets it apart.
 [[nodiscard]] constexpr model_family llama_family(std::string_view model_type,
                                                   std::string_view architecture,
                                                   void (*describe)(family_form&, model_config&),

@@ -44,6 +44,7 @@ template <class T>
   return fallback;
 }
 
+/// The rank of this layer's adapter.
 [[nodiscard]] std::int64_t lora_rank(lora_config const& lora, std::string_view layer);
 
 /// The factor by which this layer's adapter output B A x is multiplied.
@@ -52,7 +53,9 @@ template <class T>
 /// Whether this layer has an adapter.
 [[nodiscard]] bool is_adapted(lora_config const& lora, std::string_view layer);
 
+/// The end of the name of an adapter's A.
 inline constexpr std::string_view lora_a_suffix = ".lora_A.weight";
+/// The end of the name of an adapter's B.
 inline constexpr std::string_view lora_b_suffix = ".lora_B.weight";
 
 /// Whether a parameter of this name belongs to an adapter.

@@ -25,6 +25,7 @@ inline constexpr std::array<std::pair<std::string_view, norm_kind>, 5> norm_kind
      {"low_precision_rmsnorm", norm_kind::low_precision_rmsnorm},
      {"triton_rmsnorm", norm_kind::triton_rmsnorm}}};
 
+/// Whether the norm only scales rows, without centring them.
 [[nodiscard]] constexpr bool is_rms(norm_kind kind) {
   return kind != norm_kind::layernorm && kind != norm_kind::low_precision_layernorm;
 }

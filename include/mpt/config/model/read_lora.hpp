@@ -28,6 +28,7 @@ inline constexpr std::string_view adapter_config_name = "adapter_config.json";
 /// Whether `folder` is an adapter in PEFT's form.
 [[nodiscard]] bool is_adapter_folder(std::filesystem::path const& folder);
 
+/// Reads the adapter_config.json of a folder.
 [[nodiscard]] nlohmann::json read_adapter_json(std::filesystem::path const& folder);
 
 /// The adapters of `model` that PEFT's configuration describes; `source` names it in messages.

@@ -105,6 +105,7 @@ struct yarn_rope {
   friend bool operator==(yarn_rope const&, yarn_rope const&) = default;
 };
 
+/// How the frequencies of positions are stretched.
 using rope_scaling = std::variant<unscaled_rope, linear_rope, dynamic_rope, llama3_rope, yarn_rope>;
 
 /// Calls visit(scaling) with a default value of every way of scaling.

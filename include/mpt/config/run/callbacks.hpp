@@ -68,6 +68,7 @@ struct logged_time_unit {
   friend bool operator==(logged_time_unit const&, logged_time_unit const&) = default;
 };
 
+/// The callbacks of a run, each where the configuration names it.
 struct callbacks_config {
   std::optional<early_stopper_config> early_stopper;
   std::optional<loss_spike_config> kill_loss_spike;

@@ -43,6 +43,7 @@ struct mlflow_config {
   friend bool operator==(mlflow_config const&, mlflow_config const&) = default;
 };
 
+/// The loggers of a run, each where the configuration names it.
 struct loggers_config {
   std::optional<std::string> tensorboard;  ///< folder of the run's event files
   std::optional<std::string> csv;          ///< file of a table

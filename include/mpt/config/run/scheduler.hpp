@@ -17,6 +17,7 @@
 
 namespace mpt {
 
+/// LLM Foundry's schedules of the learning rate.
 enum class schedule_kind {
   constant_with_warmup,
   linear_decay_with_warmup,
@@ -43,7 +44,7 @@ struct scheduler_config {
   double alpha_i = 1;  ///< multiplier after the warm-up (`alpha` of the constant schedule)
   double alpha_f = 0;  ///< multiplier at t_max; inv_sqrt_with_warmup: the decay's limit
 
-  // of inv_sqrt_with_warmup alone
+  /// The scale of time in inv_sqrt_with_warmup; this and the following are for that kind alone.
   time_value t_scale{1, time_unit::batch};
   time_value t_cooldown{0, time_unit::batch};
   double alpha_f_cooldown = 0;  ///< multiplier at the cooldown's end

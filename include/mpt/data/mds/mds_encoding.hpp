@@ -90,12 +90,14 @@ inline constexpr std::array<named_mds_type, 11> mds_types{{{"uint8", mds_type::u
   return static_cast<std::size_t>(type) / 8;
 }
 
+/// The type of this name in an index.json.
 [[nodiscard]] constexpr std::optional<mds_type> mds_type_named(std::string_view name) {
   for (auto const& known : detail::mds_types)
     if (known.name == name) return known.type;
   return std::nullopt;
 }
 
+/// The type's name in an index.json.
 [[nodiscard]] constexpr std::string_view to_string(mds_type type) {
   for (auto const& known : detail::mds_types)
     if (known.type == type) return known.name;

@@ -25,6 +25,7 @@ struct stream_shape {
   std::uint64_t chosen;  ///< number of its samples in an epoch
 };
 
+/// A sample of one of the streams.
 struct sample_location {
   std::size_t stream;
   std::uint64_t sample;

@@ -23,6 +23,7 @@
 
 namespace mpt::data {
 
+/// Whether samples come in the set's order, or shuffled within blocks.
 enum class shuffle { none, blocks };
 
 struct sample_order_options {

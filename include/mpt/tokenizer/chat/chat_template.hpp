@@ -16,6 +16,7 @@
 
 namespace mpt {
 
+/// One message of a conversation.
 struct chat_message {
   std::string role;  ///< system, user, assistant or tool
   std::string content;
@@ -23,9 +24,12 @@ struct chat_message {
   friend bool operator==(chat_message const&, chat_message const&) = default;
 };
 
+/// What begins a message in ChatML.
 inline constexpr std::string_view chat_begin = "<|im_start|>";
+/// What ends a message in ChatML.
 inline constexpr std::string_view chat_end = "<|im_end|>";
 
+/// How ChatML is written.
 struct chat_form {
   bool ends_system_message = true;  ///< false: like the template of MPT's chat models
 };

@@ -30,25 +30,26 @@ namespace checkpoint = parallel::checkpoint;
 
 /// The progress of a run.
 struct run_state {
-  std::int64_t batches = 0;  // finished
+  std::int64_t batches = 0;  ///< finished
   std::int64_t epoch = 0;
   std::int64_t batch_in_epoch = 0;
   trained_set data = {};
   std::int64_t tokens = 0;
-  nlohmann::json callbacks = nlohmann::json::object();  // the states of the callbacks
-  std::optional<double> best_loss = {};              // least evaluation loss at a checkpoint so far
-  bool is_best = false;                              // this checkpoint has the least loss
-  nlohmann::json skipped = nlohmann::json::array();  // ranges, as skipped_batches saves them
-  nlohmann::json spikes = nullptr;                   // the saved state of spike_limits
+  nlohmann::json callbacks = nlohmann::json::object();  ///< the states of the callbacks
+  std::optional<double> best_loss = {};  ///< least evaluation loss at a checkpoint so far
+  bool is_best = false;                  ///< this checkpoint has the least loss
+  nlohmann::json skipped = nlohmann::json::array();  ///< ranges, as skipped_batches saves them
+  nlohmann::json spikes = nullptr;                   ///< the saved state of spike_limits
 };
 
 /// A checkpoint to begin from.
 struct found_checkpoint {
   std::filesystem::path folder;
   bool weights_only = false;
-  std::string note;  // what was unexpected, for the user
-  checkpoint::if_damaged on_damage = checkpoint::if_damaged::stop;  // what to do if it is damaged
-  std::optional<checkpoint::checkpoint_reader> reader = {};  // set for a sound checkpoint of a run
+  std::string note;  ///< what was unexpected, for the user
+  checkpoint::if_damaged on_damage = checkpoint::if_damaged::stop;  ///< what to do if it is damaged
+  std::optional<checkpoint::checkpoint_reader> reader =
+      {};  ///< set for a sound checkpoint of a run
 };
 
 /// Whether `folder` is itself a checkpoint rather than a folder of them.

@@ -17,6 +17,7 @@ namespace mpt {
 /// A source for checkpoint::load_from. Several threads may read at the same time.
 class weight_source {
  public:
+  /// A parameter's shape.
   struct entry {
     std::vector<index> const& extents;
   };

@@ -29,7 +29,7 @@ class run_decoder {
     model<T, Comm> const& net;
     Session& session;
     run_mesh<Device, Comm>& mesh;
-    std::vector<train::stage_range> stages;  // stages of this rank
+    std::vector<train::stage_range> stages;  ///< stages of this rank
   };
 
   run_decoder(run_resources const& resources, decoder_room room)

@@ -35,10 +35,10 @@ class speed_window {
   /// A moment of a run with the sums up to then, which may include the run before it was resumed.
   struct instant {
     clock::time_point time;
-    std::int64_t tokens = 0;         // without padding
-    double waited_seconds = 0;       // for data
-    std::int64_t padded_tokens = 0;  // tokens and padding
-    std::int64_t trained = 0;        // tokens with a label
+    std::int64_t tokens = 0;         ///< without padding
+    double waited_seconds = 0;       ///< for data
+    std::int64_t padded_tokens = 0;  ///< tokens and padding
+    std::int64_t trained = 0;        ///< tokens with a label
     std::int64_t batches = 0;
   };
 
@@ -67,10 +67,10 @@ class speed_window {
 
 /// Utilisation of all devices together.
 struct utilisation {
-  double peak_flops = 0;  // of all devices, FLOP/s
+  double peak_flops = 0;  ///< of all devices, FLOP/s
   double flops_per_token = 0;
   double causal_flops_per_token = 0;
-  double recomputed_flops_per_token = 0;  // executed in addition
+  double recomputed_flops_per_token = 0;  ///< executed in addition
 
   [[nodiscard]] double mfu(double tokens_per_second) const;
   [[nodiscard]] double hfu(double tokens_per_second) const;

@@ -48,7 +48,7 @@ using operation_counts = std::map<std::string_view, std::uint64_t>;
 /// advance() after every batch and finish() after the last.
 class run_profiler {
  public:
-  static constexpr std::int64_t warm_up_batches = 1;  // not timed, since caches fill in them
+  static constexpr std::int64_t warm_up_batches = 1;  ///< not timed, since caches fill in them
   static constexpr std::int64_t timed_batches = 3;
 
   [[nodiscard]] host::trace& compute() { return compute_; }

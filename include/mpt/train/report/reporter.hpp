@@ -26,31 +26,31 @@ namespace mpt {
 
 /// The values reported for one finished batch.
 struct batch_record {
-  std::int64_t batch = 0;  // finished batches, this one included
+  std::int64_t batch = 0;  ///< finished batches, this one included
   std::int64_t total_batches = 0;
-  std::int64_t epoch = 0;         // epoch of the batch, from 0
-  std::int64_t tokens = 0;        // tokens of the run so far, without padding
-  std::int64_t epoch_tokens = 0;  // tokens of its epoch so far; negative: unknown
-  double loss = 0;                // mean over the batch's loss tokens
+  std::int64_t epoch = 0;         ///< epoch of the batch, from 0
+  std::int64_t tokens = 0;        ///< tokens of the run so far, without padding
+  std::int64_t epoch_tokens = 0;  ///< tokens of its epoch so far; negative: unknown
+  double loss = 0;                ///< mean over the batch's loss tokens
   double accuracy = 0;
   double gradient_norm = 0;
-  std::vector<std::pair<std::string, double>> learning_rates = {};  // by group name
+  std::vector<std::pair<std::string, double>> learning_rates = {};  ///< by group name
   utilisation peak = {};
-  std::int64_t microbatch = 0;  // sequences
+  std::int64_t microbatch = 0;  ///< sequences
   double batches_per_second = 0;
-  double padded_tokens_per_second = 0;  // tokens and padding
+  double padded_tokens_per_second = 0;  ///< tokens and padding
   double tokens_per_second = 0;
-  double trained_tokens_per_second = 0;  // tokens with a label
-  // Share of the last batches' time on rank 0; a maximum over ranks would cost an exchange per
-  // batch
+  double trained_tokens_per_second = 0;  ///< tokens with a label
+  /// Share of the last batches' time on rank 0; a maximum over ranks would cost an exchange per
+  /// batch
   double data_wait_share = 0;
-  double saving_seconds = 0;              // for which saving has stopped training
-  double seconds = 0;                     // of training, since the program began to train
-  double seconds_without_evaluation = 0;  // of everything but evaluations, since then
+  double saving_seconds = 0;              ///< for which saving has stopped training
+  double seconds = 0;                     ///< of training, since the program began to train
+  double seconds_without_evaluation = 0;  ///< of everything but evaluations, since then
   double evaluation_seconds = 0;
-  std::optional<double> remaining_seconds = {};             // estimated
-  double memory_bytes = 0;                                  // the peak so far
-  std::vector<std::pair<std::string, double>> device = {};  // readings of the device
+  std::optional<double> remaining_seconds = {};             ///< estimated
+  double memory_bytes = 0;                                  ///< the peak so far
+  std::vector<std::pair<std::string, double>> device = {};  ///< readings of the device
 
   /// Fills in the speed of the last batches and how the time was spent.
   void add_pace(run_pace const& pace);

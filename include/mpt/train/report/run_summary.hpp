@@ -21,30 +21,30 @@ namespace mpt {
 /// The results of a run; the same on every rank.
 struct run_summary {
   std::int64_t batches = 0;
-  std::int64_t tokens = 0;          // of the whole run, earlier programs included
-  double loss = 0;                  // of the last batch
-  std::int64_t trained_tokens = 0;  // of this program, with a label
+  std::int64_t tokens = 0;          ///< of the whole run, earlier programs included
+  double loss = 0;                  ///< of the last batch
+  std::int64_t trained_tokens = 0;  ///< of this program, with a label
   double tokens_per_second = 0;
   double trained_tokens_per_second = 0;
   double mfu = 0;
   double mfu_causal = 0;
-  double seconds = 0;              // of training in this program; 0: nothing was left to train
-  std::int64_t batches_here = 0;   // batches of this program
-  double samples_per_second = 0;   // rows
-  double evaluation_seconds = 0;   // in this program
-  double peak_memory_bytes = 0;    // resident set of this process, with all its ranks
-  double device_memory_bytes = 0;  // largest peak of a rank's device memory
-  std::vector<double> device_memory_by_rank;  // peaks in bytes
-  double peak_flops = 0;                      // of all devices; MFU refers to it
+  double seconds = 0;              ///< of training in this program; 0: nothing was left to train
+  std::int64_t batches_here = 0;   ///< batches of this program
+  double samples_per_second = 0;   ///< rows
+  double evaluation_seconds = 0;   ///< in this program
+  double peak_memory_bytes = 0;    ///< resident set of this process, with all its ranks
+  double device_memory_bytes = 0;  ///< largest peak of a rank's device memory
+  std::vector<double> device_memory_by_rank;  ///< peaks in bytes
+  double peak_flops = 0;                      ///< of all devices; MFU refers to it
   std::string peak_source;
-  std::optional<evaluation_report> evaluation;   // last evaluation of the first set
-  task_scores tasks;                             // last evaluation
-  double data_wait_share = 0;                    // share of the time spent waiting for data
-  std::string begun_from;                        // folder from which the run began; or ""
-  std::string checkpoint;                        // the last one that was written or loaded
-  bool stop_asked = false;                       // run_hooks::stop_asked ended the run early
-  parallel::checkpoint::save_costs saves;        // into save_folder
-  parallel::checkpoint::save_costs local_saves;  // onto the nodes' own disks
+  std::optional<evaluation_report> evaluation;   ///< last evaluation of the first set
+  task_scores tasks;                             ///< last evaluation
+  double data_wait_share = 0;                    ///< share of the time spent waiting for data
+  std::string begun_from;                        ///< folder from which the run began; or ""
+  std::string checkpoint;                        ///< the last one that was written or loaded
+  bool stop_asked = false;                       ///< run_hooks::stop_asked ended the run early
+  parallel::checkpoint::save_costs saves;        ///< into save_folder
+  parallel::checkpoint::save_costs local_saves;  ///< onto the nodes' own disks
 };
 
 /// The interval between saves, in seconds of training, that loses the least time, from the cost of
@@ -60,7 +60,7 @@ struct run_summary {
 /// How a run has spent its time.
 struct spent_seconds {
   double training = 0;
-  double waiting_for_data = 0;  // part of `training`
+  double waiting_for_data = 0;  ///< part of `training`
 };
 
 /// Sets the speed of a run that trained `tokens`, or `padded_tokens` with padding, of which

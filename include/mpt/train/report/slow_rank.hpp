@@ -21,8 +21,8 @@ namespace mpt {
 /// A rank and the time for which the ranks with the same work have waited for it.
 struct slow_rank {
   std::size_t rank;
-  double
-      lost;  // seconds: the (lower) median wait of the ranks with the same work, less its own wait
+  double lost;  ///< seconds: the (lower) median wait of the ranks with the same work, less its own
+                ///< wait
   friend bool operator==(slow_rank const&, slow_rank const&) = default;
 };
 
@@ -34,8 +34,8 @@ struct slow_rank {
 
 /// The measurements that ranks exchange at an interval; the same on every rank.
 struct rank_findings {
-  std::string note;                  // on a slow rank; mostly ""
-  std::vector<double> device_bytes;  // by rank; empty where the ranks have told nothing
+  std::string note;                  ///< on a slow rank; mostly ""
+  std::vector<double> device_bytes;  ///< by rank; empty where the ranks have told nothing
 };
 
 /// Looks for a slow rank every 50 batches.

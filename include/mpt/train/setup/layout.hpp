@@ -47,9 +47,11 @@ void check_degree(std::vector<std::string>& problems, std::string_view name, int
 
 }  // namespace detail
 
+/// Where a configuration has optimizer states.
 [[nodiscard]] parallel::zero::optimizer_memory optimizer_memory_of(
     execution_config const& execution);
 
+/// The ZeRO level of a configuration.
 [[nodiscard]] parallel::zero::level level_of(execution_config const& execution);
 
 /// The stepper options of a configuration; those that it leaves to the plan have the value that

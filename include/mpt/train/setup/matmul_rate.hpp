@@ -119,7 +119,7 @@ template <class T, class Device>
 /// The peak is never less than the rate that the run itself has reached.
 class watched_peak {
  public:
-  static constexpr double seconds = 0.1;  // duration of a later measurement
+  static constexpr double seconds = 0.1;  ///< duration of a later measurement
   static constexpr std::string_view measured = "measured matrix products";
   static constexpr std::string_view configured = "gpu_flops_available";
 

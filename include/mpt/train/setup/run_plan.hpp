@@ -19,19 +19,19 @@ namespace mpt {
 /// The plan of a run.
 struct run_plan {
   training_layout layout{};
-  batch_split split{};  // how a data rank splits its batch
-  // Memory by pipeline rank; its activations are the larger of those of training and evaluation
+  batch_split split{};  ///< how a data rank splits its batch
+  /// Memory by pipeline rank; its activations are the larger of those of training and evaluation
   std::vector<train::memory_plan> by_pipeline_rank{};
-  train::memory_plan memory{};           // of the rank that needs the most
-  std::size_t available = 0;             // bytes that each rank may use; 0: unknown
-  bool is_microbatch_automatic = false;  // the plan chose the microbatch
-  // Settings that the plan chooses where the configuration leaves them open (stepper_options)
+  train::memory_plan memory{};           ///< of the rank that needs the most
+  std::size_t available = 0;             ///< bytes that each rank may use; 0: unknown
+  bool is_microbatch_automatic = false;  ///< the plan chose the microbatch
+  /// Settings that the plan chooses where the configuration leaves them open (stepper_options)
   block_recomputation recompute{};
   bool reshard_after_forward = true;
   bool reduce_every_microbatch = true;
-  // A rank has memory for a copy of what it saves, in addition to what training needs
+  /// A rank has memory for a copy of what it saves, in addition to what training needs
   bool saves_in_background = true;
-  // One microbatch of training through the whole model, as planned and without recomputation
+  /// One microbatch of training through the whole model, as planned and without recomputation
   train::memory_plan microbatch{};
   train::memory_plan without_recomputation{};
 

@@ -28,11 +28,11 @@ namespace parallel::checkpoint {
 /// The parsed text of a claim; `text` is all of it.
 struct claim_text {
   std::string text;
-  std::string token;   // of this claim alone; empty: the text is only partly written
-  std::string holder;  // for messages
-  std::string scope;   // the scope in which `number` identifies a process (this_process.hpp)
+  std::string token;   ///< of this claim alone; empty: the text is only partly written
+  std::string holder;  ///< for messages
+  std::string scope;   ///< the scope in which `number` identifies a process (this_process.hpp)
   std::string number;
-  std::string series;  // of programs that follow each other: see claim_options
+  std::string series;  ///< of programs that follow each other: see claim_options
   bool ended = false;
 
   [[nodiscard]] bool whole() const { return !token.empty(); }
@@ -40,10 +40,13 @@ struct claim_text {
 
 namespace claim_files {
 
+/// The beginning of a claim file's name, before its generation.
 inline constexpr std::string_view name_head = ".lock-";
-inline constexpr std::size_t beat_bytes = 20;  // "beat 0000000000000a\n"
+inline constexpr std::size_t beat_bytes = 20;  ///< "beat 0000000000000a\n"
+/// The largest claim file that is read.
 inline constexpr std::size_t most_bytes = 4096;
 
+/// The claim file of a generation in a folder.
 [[nodiscard]] inline std::filesystem::path file_of(std::filesystem::path const& folder,
                                                    index generation) {
   return folder / concat(name_head, generation);
@@ -53,9 +56,11 @@ inline constexpr std::size_t most_bytes = 4096;
 [[nodiscard]] inline std::string beat_text(std::uint64_t beats) {
   return concat("beat ", hexadecimal(beats).substr(2), "\n");
 }
+/// The last line of a claim whose holder has ended.
 inline constexpr std::string_view ended_text = "beat ended         \n";
 static_assert(ended_text.size() == beat_bytes);
 
+/// The claim that a file's text states; without a token where the text is not whole.
 [[nodiscard]] inline claim_text parse(std::string text) {
   claim_text claim;
   claim.text = std::move(text);

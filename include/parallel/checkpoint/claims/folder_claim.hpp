@@ -68,6 +68,7 @@ class folder_in_use : public error {
   using error::error;
 };
 
+/// The name of a claim's series, and how often its holder shows that it lives.
 struct claim_options {
   /// A common name of programs that run one after another, such as the starts of one `launch`;
   /// empty: none.

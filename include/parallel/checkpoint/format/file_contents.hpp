@@ -17,6 +17,7 @@
 
 namespace parallel::checkpoint {
 
+/// A slice and the name of its tensor.
 struct named_slice {
   std::string_view tensor;
   slice_record const* slice;
@@ -24,10 +25,10 @@ struct named_slice {
 
 /// The slices that a file holds. Valid while the slice set exists.
 struct file_contents {
-  std::uint64_t bytes = 0;              // of the whole file
-  std::uint64_t header_bytes = 0;       // before the first slice
-  std::optional<std::uint64_t> header;  // checksum of the header bytes, if it is recorded
-  std::vector<named_slice> slices;      // the slices that have bytes
+  std::uint64_t bytes = 0;              ///< of the whole file
+  std::uint64_t header_bytes = 0;       ///< before the first slice
+  std::optional<std::uint64_t> header;  ///< checksum of the header bytes, if it is recorded
+  std::vector<named_slice> slices;      ///< the slices that have bytes
 };
 
 /// By name, what each file of `set` holds.

@@ -94,6 +94,7 @@ class json_check : public nlohmann::json_sax<nlohmann::json> {
   return *found;
 }
 
+/// The member `key` as a string.
 [[nodiscard]] inline std::string const& string_member(nlohmann::json const& object,
                                                       std::string_view key,
                                                       std::string_view location) {
@@ -123,6 +124,7 @@ class json_check : public nlohmann::json_sax<nlohmann::json> {
   return static_cast<std::uint64_t>(natural_member(object, key, location));
 }
 
+/// The member `key`, which must be an array.
 [[nodiscard]] inline nlohmann::json const& array_member(nlohmann::json const& object,
                                                         std::string_view key,
                                                         std::string_view location) {

@@ -1,9 +1,9 @@
 // The manifest: what a checkpoint holds. A checkpoint exists if and only if it has a valid one.
 //
-// JSON: "format", "version", the run of the folder that wrote it ("writer"), the program's own
-// "state", the files with their sizes, the tensors with their slices, and as its last line a
-// checksum of everything before that line, so that a partial or damaged manifest is never taken for
-// a whole one.
+// JSON: "format", "version", the version of the library that wrote it ("library"; older manifests
+// have none), the run of the folder that wrote it ("writer"), the program's own "state", the files
+// with their sizes, the tensors with their slices, and as its last line a checksum of everything
+// before that line, so that a partial or damaged manifest is never taken for a whole one.
 #pragma once
 
 #include <filesystem>
@@ -19,20 +19,24 @@
 #include <parallel/checkpoint/save_target.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/core/hexadecimal.hpp>
+#include <parallel/core/version.hpp>
 
 namespace parallel::checkpoint {
 
+/// The name of a checkpoint's manifest in its folder.
 inline constexpr std::string_view manifest_name = "manifest.json";
+/// The "format" that a manifest states.
 inline constexpr std::string_view manifest_format = "parallel.checkpoint";
-inline constexpr index manifest_version = 2;  // 2: slices of columns (run, stride)
+inline constexpr index manifest_version = 2;  ///< 2: slices of columns (run, stride)
+/// The largest manifest that is read.
 inline constexpr std::uint64_t max_manifest_bytes = std::uint64_t{1} << 30;
 
 /// A parsed manifest; the slices are known to tile their tensors.
 struct manifest {
   nlohmann::json
-      state;  // an object: what the program stored about its step, schedule and data position
+      state;  ///< an object: what the program stored about its step, schedule and data position
   slice_set slices;
-  claim_id writer = {};  // the claim of the folder under which it was written; generation 0: none
+  claim_id writer = {};  ///< the claim of the folder under which it was written; generation 0: none
 };
 
 namespace detail {
@@ -42,8 +46,8 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
 
 /// The text of a manifest.
 [[nodiscard]] inline std::string format_manifest(manifest const& value, std::string_view location) {
-  auto out =
-      concat("{\n \"format\": \"", manifest_format, "\",\n \"version\": ", manifest_version, ",\n");
+  auto out = concat("{\n \"format\": \"", manifest_format, "\",\n \"version\": ", manifest_version,
+                    ",\n \"library\": \"", to_string(library_version), "\",\n");
   if (value.writer.generation > 0)
     out += concat(" \"writer\": {\"generation\": ", value.writer.generation, ", \"token\": \"",
                   hexadecimal(value.writer.token), "\"},\n");
@@ -72,6 +76,9 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
           ": its format is not \"", manifest_format, "\"");
   auto const version = natural_member(json, "version", location);
   require(1 <= version && version <= manifest_version, location, ": is of version ", version,
+          json.contains("library")
+              ? concat(", written by ParallelLM ", string_member(json, "library", location))
+              : std::string(),
           ", this program reads 1 to ", manifest_version);
   manifest out;
   require(member(json, "state", location).is_object(), location, ": \"state\" must be an object");

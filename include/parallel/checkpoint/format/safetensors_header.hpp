@@ -25,10 +25,10 @@ inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
 /// A tensor of a file: its description, and the range of its bytes after the header.
 struct tensor_entry {
   std::string name = {};
-  std::string type_name = {};  // as in the file: "F32", also for unknown types
+  std::string type_name = {};  ///< as in the file: "F32", also for unknown types
   element_type type = element_type::unknown;
   std::vector<index> extents = {};
-  std::uint64_t begin = 0;  // bytes after the header
+  std::uint64_t begin = 0;  ///< bytes after the header
   std::uint64_t end = 0;
 
   /// Elements; 1 for a scalar.

@@ -28,10 +28,10 @@ struct slice_record {
   index begin = 0;
   index end = 0;
   std::string file;
-  std::uint64_t offset = 0;  // of the first byte in the file
+  std::uint64_t offset = 0;  ///< of the first byte in the file
   std::uint64_t bytes = 0;
-  std::uint64_t checksum = 0;  // XXH3 of the bytes
-  index run = 0;               // 0: all elements
+  std::uint64_t checksum = 0;  ///< XXH3 of the bytes
+  index run = 0;               ///< 0: all elements
   index stride = 0;
 
   /// The number of runs, and of elements.
@@ -40,6 +40,7 @@ struct slice_record {
   friend bool operator==(slice_record const&, slice_record const&) = default;
 };
 
+/// A tensor's type and shape, and the slices in which it is stored.
 struct sliced_tensor {
   element_type type = element_type::f32;
   std::vector<index> extents;
@@ -52,8 +53,9 @@ struct sliced_tensor {
 /// A set of named slices, and the sizes of the files that hold them.
 struct slice_set {
   std::map<std::string, sliced_tensor> tensors;
-  std::map<std::string, std::uint64_t> files;    // name -> bytes
-  std::map<std::string, std::uint64_t> headers;  // name -> XXH3 of the bytes before its first slice
+  std::map<std::string, std::uint64_t> files;  ///< name -> bytes
+  std::map<std::string, std::uint64_t>
+      headers;  ///< name -> XXH3 of the bytes before its first slice
 };
 
 /// Throws unless the bytes of a slice of `tensor`, which were read from `file`, have the checksum

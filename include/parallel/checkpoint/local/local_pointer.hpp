@@ -18,12 +18,13 @@
 
 namespace parallel::checkpoint {
 
+/// The largest pointer file that is read.
 inline constexpr std::uint64_t max_local_pointer_bytes = 4096;
 
 struct local_pointer {
   checkpoint_id id;
-  index generation = 0;        // of the claim of the folder under which it was saved; 0: none
-  std::uint64_t manifest = 0;  // checksum of its manifest's text
+  index generation = 0;        ///< of the claim of the folder under which it was saved; 0: none
+  std::uint64_t manifest = 0;  ///< checksum of its manifest's text
 
   friend bool operator==(local_pointer const&, local_pointer const&) = default;
 };

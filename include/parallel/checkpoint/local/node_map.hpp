@@ -73,9 +73,9 @@ class node_map {
 
 /// The folder in which a rank's node keeps checkpoints.
 struct local_folder {
-  std::filesystem::path folder;  // on the node's own disk, used by this run alone
-  node_map nodes;                // the same on every rank
-  action_hook on_action = {};    // called before each action on that disk
+  std::filesystem::path folder;  ///< on the node's own disk, used by this run alone
+  node_map nodes;                ///< the same on every rank
+  action_hook on_action = {};    ///< called before each action on that disk
 };
 
 }  // namespace parallel::checkpoint

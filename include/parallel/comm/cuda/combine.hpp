@@ -24,7 +24,7 @@ template <class T, int MostSources = max_ranks>
 struct combine {
   static constexpr int max_levels = std::bit_width(static_cast<unsigned>(MostSources));
 
-  void* outs[max_ranks];  // elements T, or accumulate_t<T> for a wide_sum
+  void* outs[max_ranks];  ///< elements T, or accumulate_t<T> for a wide_sum
   T const* sources[MostSources];
   int num_outs;
   int num_sources;

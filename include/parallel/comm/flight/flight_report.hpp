@@ -34,8 +34,8 @@ struct flight_log {
   int ranks = 1;
   std::int64_t process = 0;
   std::string machine = {};
-  std::vector<std::uint64_t> groups = {};  // of which the rank is a member
-  std::vector<flight_call> calls = {};     // by ascending number
+  std::vector<std::uint64_t> groups = {};  ///< of which the rank is a member
+  std::vector<flight_call> calls = {};     ///< by ascending number
 };
 
 /// Reads the header of a ring's file. Throws when the file is not a ring.
@@ -93,16 +93,16 @@ struct flight_log {
 
 /// A call in which ranks wait for others that have not entered it.
 struct flight_wait {
-  flight_call call;  // of the rank that has waited longest
+  flight_call call;  ///< of the rank that has waited longest
   std::vector<int> waiting_ranks;
   std::vector<int> absent_ranks;
 };
 
 /// The result of comparing the rings of all ranks.
 struct flight_findings {
-  std::vector<flight_wait> waits;  // the longest first
-  std::vector<int> late;           // ranks that others wait for and that are in no call themselves
-  std::string divergence;          // the first collective in which ranks differ; empty: none
+  std::vector<flight_wait> waits;  ///< the longest first
+  std::vector<int> late;   ///< ranks that others wait for and that are in no call themselves
+  std::string divergence;  ///< the first collective in which ranks differ; empty: none
 };
 
 namespace detail {

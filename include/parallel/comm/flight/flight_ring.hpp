@@ -42,10 +42,10 @@ enum class call_state : std::uint8_t { waiting, running, completed };
 struct flight_call {
   static constexpr auto none = std::numeric_limits<std::uint64_t>::max();
 
-  std::uint64_t number = none;   // among all calls of this rank; none: the entry holds no call
-  std::int64_t state_since = 0;  // when the state was entered, in ns of the system's clock
-  std::uint64_t group = 0;       // the ranks that take part and the axis (group_number)
-  signature call_signature;      // its sequence: the number among the collectives of the group
+  std::uint64_t number = none;   ///< among all calls of this rank; none: the entry holds no call
+  std::int64_t state_since = 0;  ///< when the state was entered, in ns of the system's clock
+  std::uint64_t group = 0;       ///< the ranks that take part and the axis (group_number)
+  signature call_signature;      ///< its sequence: the number among the collectives of the group
   call_state state = call_state::waiting;
   std::array<std::uint8_t, 7> reserved = {};
 };
@@ -72,12 +72,12 @@ struct flight_header {
   std::uint32_t call_bytes = sizeof(flight_call);
   std::int32_t rank = 0;
   std::int32_t ranks = 1;
-  std::uint64_t capacity = 0;  // calls
+  std::uint64_t capacity = 0;  ///< calls
   std::int64_t process = 0;
-  std::array<char, 88> machine = {};  // its name, terminated by a zero
-  std::uint64_t groups = 0;           // of which this rank is a member; at most 64 are stored
+  std::array<char, 88> machine = {};  ///< its name, terminated by a zero
+  std::uint64_t groups = 0;           ///< of which this rank is a member; at most 64 are stored
   std::array<std::uint64_t, 64> group = {};
-  std::uint64_t beats = 0;  // incremented by the running process (heartbeat.hpp)
+  std::uint64_t beats = 0;  ///< incremented by the running process (heartbeat.hpp)
 };
 static_assert(sizeof(flight_header) == 656 && std::is_trivially_copyable_v<flight_header>);
 

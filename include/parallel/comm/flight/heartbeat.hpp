@@ -32,8 +32,8 @@
 namespace parallel {
 
 struct heartbeat_options {
-  std::chrono::milliseconds limit = std::chrono::seconds(10);  // without a beat, while one looks
-  bool between_machines = false;  // whether a rank of another machine watches these beats
+  std::chrono::milliseconds limit = std::chrono::seconds(10);  ///< without a beat, while one looks
+  bool between_machines = false;  ///< whether a rank of another machine watches these beats
 };
 
 /// Checks whether another rank's process still counts, by its ring's file. Time in which the

@@ -42,6 +42,7 @@
 
 namespace parallel::gloo {
 
+/// The place of a rank in its group, and how the ranks find and await each other.
 struct communicator_options {
   int rank = 0;
   int ranks = 1;

@@ -32,6 +32,7 @@
 
 namespace parallel::mpi {
 
+/// How long ranks wait for each other, and how their collectives are cut.
 struct communicator_options {
   /// The time that a rank waits for the others in one operation (at least 30 s while the
   /// communicator is constructed). Sub-communicators share it.

@@ -350,7 +350,7 @@ class communicator : public collectives<communicator, cuda::stream> {
   // a channel waits for its end on the other rank (session::end).
   std::vector<channel> channels_;
   struct {
-    std::string name;  // empty: calls are not recorded
+    std::string name;  ///< empty: calls are not recorded
     std::uint64_t group = 0;
   } recorded_;
 };

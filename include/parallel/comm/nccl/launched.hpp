@@ -16,10 +16,10 @@
 namespace parallel::nccl {
 
 struct launched_rank {
-  std::string launcher_name;  // "torchrun", "mpirun" or "srun"
+  std::string launcher_name;  ///< "torchrun", "mpirun" or "srun"
   int rank = 0;
   int ranks = 1;
-  int local_rank = 0;  // among the ranks of this machine: selects the GPU
+  int local_rank = 0;  ///< among the ranks of this machine: selects the GPU
   /// The address at which rank 0 listens, if the launcher sets it.
   std::string address = {};
   int port = 0;

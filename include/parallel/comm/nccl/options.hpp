@@ -12,6 +12,7 @@
 
 namespace parallel::nccl {
 
+/// How long ranks wait for each other, and what watches and records their calls.
 struct communicator_options {
   /// Longest time for which one operation may wait for another rank, or a communicator may take to
   /// be made.

@@ -33,14 +33,14 @@ namespace parallel::nccl {
 struct pending_call {
   cuda::event completion;
   operation op;
-  std::uint64_t number = 0;  // among the calls of its communicator
+  std::uint64_t number = 0;  ///< among the calls of its communicator
   std::shared_ptr<parallel::detail::buffer_owners> owners;
   call_notes notes = {};
   /// The event that the stream reaches when the call begins; reset once the call is noted as
   /// running.
   std::optional<cuda::event> begin = {};
   std::chrono::milliseconds deadline = {};
-  std::optional<patience> limit = {};  // starts to count when no earlier call is waiting
+  std::optional<patience> limit = {};  ///< starts to count when no earlier call is waiting
 };
 
 /// Thread-safe. The calls run in the order in which they are added.
@@ -99,6 +99,7 @@ class waiting_calls {
       if (are_completed) call.notes.set_state(call_state::completed);
   }
 
+  /// A call that has waited for longer than its deadline, as text.
   struct overdue_call {
     std::chrono::milliseconds deadline;
     std::string text;
@@ -147,11 +148,11 @@ class waiting_calls {
 /// A communicator of this rank, with the calls that are enqueued on it. If it has only one rank,
 /// there is no NCCL communicator, and `comm` is null.
 struct member {
-  std::atomic<ncclComm_t> comm = nullptr;  // an abort sets it to null
+  std::atomic<ncclComm_t> comm = nullptr;  ///< an abort sets it to null
   std::string const name;
   waiting_calls waiting = {};
   std::deque<ncclWindow_t> windows =
-      {};  // stay at their addresses, since NCCL writes them after the call
+      {};  ///< stay at their addresses, since NCCL writes them after the call
 
   /// The state that NCCL reports; ncclSuccess without a communicator. Does not call CUDA.
   [[nodiscard]] ncclResult_t state() const {

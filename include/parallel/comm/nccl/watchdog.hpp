@@ -45,9 +45,9 @@ class watchdog {
  public:
   /// The functions that it calls, each on its own thread.
   struct callbacks {
-    std::function<void()> poll;            // asks NCCL and CUDA; throws errors that they report
-    std::function<std::string()> overdue;  // describes an overdue call; empty: none
-    std::function<void()> end_all;         // ends the communicators
+    std::function<void()> poll;            ///< asks NCCL and CUDA; throws errors that they report
+    std::function<std::string()> overdue;  ///< describes an overdue call; empty: none
+    std::function<void()> end_all;         ///< ends the communicators
   };
 
   /// For rank `rank`, whose GPU is `device`. `watched_gate` and whatever the callbacks use must

@@ -24,14 +24,14 @@ namespace parallel {
 /// Measurements of a network, the same on all ranks. Rates are bus bandwidths (bus_factor) of
 /// all_gather in the slowest group, in bytes per second; 0 where no group has two ranks.
 struct network_measurements {
-  std::vector<std::string> machines;  // of each rank
-  std::vector<double> work;           // work that each rank computes in a second, in any unit
-  double inside_machine = 0;          // between the ranks of a machine
-  double between_machines = 0;        // between machines, among ranks of the same local rank
-  std::vector<double> arrival_rates;  // at each rank from its predecessor (ranks_before), or 0
-  double copy_rate = 0;               // memory copies of the slowest rank; 0: not measured
-  std::uint64_t wrong_elements = 0;   // number of elements that arrived with a wrong value
-  network_link link;                  // of rank 0's machine
+  std::vector<std::string> machines;  ///< of each rank
+  std::vector<double> work;           ///< work that each rank computes in a second, in any unit
+  double inside_machine = 0;          ///< between the ranks of a machine
+  double between_machines = 0;        ///< between machines, among ranks of the same local rank
+  std::vector<double> arrival_rates;  ///< at each rank from its predecessor (ranks_before), or 0
+  double copy_rate = 0;               ///< memory copies of the slowest rank; 0: not measured
+  std::uint64_t wrong_elements = 0;   ///< number of elements that arrived with a wrong value
+  network_link link;                  ///< of rank 0's machine
 };
 
 namespace detail {

@@ -13,9 +13,9 @@
 namespace parallel {
 
 struct network_link {
-  std::string name;  // empty: no connection reports its speed
+  std::string name;  ///< empty: no connection reports its speed
   double bytes_per_second = 0;
-  bool infiniband = false;  // or RoCE, which the kernel lists with InfiniBand
+  bool infiniband = false;  ///< or RoCE, which the kernel lists with InfiniBand
 };
 
 namespace detail {

@@ -48,9 +48,9 @@ namespace parallel {
 /// A rank whose rate is less than half of the median.
 struct slow_rank {
   int rank = 0;
-  int from = -1;    // the rank that it receives slowly from; -1: it is slow in both directions
-  double rate = 0;  // bytes per second
-  double median_rate = 0;  // the median of all ranks, bytes per second
+  int from = -1;    ///< the rank that it receives slowly from; -1: it is slow in both directions
+  double rate = 0;  ///< bytes per second
+  double median_rate = 0;  ///< the median of all ranks, bytes per second
 
   [[nodiscard]] bool operator==(slow_rank const&) const = default;
 };

@@ -31,15 +31,15 @@ namespace parallel {
 struct collective_call {
   operation_kind kind = operation_kind::all_reduce;
   std::size_t bytes = 0;
-  bool in_place = false;  // the shards are parts of the whole
-  int root = 0;           // of a broadcast
+  bool in_place = false;  ///< the shards are parts of the whole
+  int root = 0;           ///< of a broadcast
 };
 
 /// The result of timing a call, the same on all ranks.
 struct collective_timing {
-  std::size_t count = 0;    // elements of one rank's shard or message
-  double seconds = 0;       // of one call, on the slowest rank
-  std::uint64_t wrong = 0;  // wrong elements on all ranks
+  std::size_t count = 0;    ///< elements of one rank's shard or message
+  double seconds = 0;       ///< of one call, on the slowest rank
+  std::uint64_t wrong = 0;  ///< wrong elements on all ranks
 };
 
 /// Bytes over the busiest link for each byte of a call's size, with the algorithm that sends least.

@@ -20,8 +20,10 @@
 
 namespace parallel::cuda {
 
+/// The threads of a warp.
 inline constexpr unsigned warp_size = 32;
 
+/// What a kernel's body requires of its thread block.
 template <class B>
 concept thread_block = requires(B& b, B const& fixed, float value) {
   { fixed.thread() } -> std::same_as<unsigned>;   // number of the thread, below threads()
@@ -49,10 +51,12 @@ template <class... T>
   return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
+/// Reads 16 aligned bytes of elements.
 template <class T>
 [[nodiscard]] PARALLELLM_DEVICE pack<T> load_pack(T const* from) {
   return *reinterpret_cast<pack<T> const*>(from);
 }
+/// Writes 16 aligned bytes of elements.
 template <class T>
 PARALLELLM_DEVICE void store_pack(T* to, pack<T> const& values) {
   *reinterpret_cast<pack<T>*>(to) = values;
@@ -92,6 +96,7 @@ PARALLELLM_DEVICE void unroll(F const& f) {
   detail::unroll(f, std::make_integer_sequence<unsigned, Count>{});
 }
 
+/// The sum of two values, for reductions.
 struct plus {
   template <class A>
   PARALLELLM_DEVICE A operator()(A a, A b) const {

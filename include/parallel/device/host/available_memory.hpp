@@ -142,8 +142,8 @@ void for_each_memory_group(std::string const& root, F&& f) {
 /// The number of processes that the system has killed for lack of memory. It tells such a kill from
 /// any other SIGKILL.
 struct memory_kills {
-  std::size_t in_group = 0;    // in this process's visible control groups
-  std::size_t on_machine = 0;  // on the whole machine, groups included
+  std::size_t in_group = 0;    ///< in this process's visible control groups
+  std::size_t on_machine = 0;  ///< on the whole machine, groups included
 
   /// Why the system has killed a process since the count `earlier`: "its control group may use no
   /// more memory" or "the machine has no more memory"; "" if it killed none for lack of memory.

@@ -13,6 +13,7 @@
 
 namespace parallel::host {
 
+/// The bytes of a large page.
 inline constexpr std::size_t large_page = std::size_t{2} << 20;
 
 /// Advises the system to use large pages for the part of [data, data + bytes) that consists of

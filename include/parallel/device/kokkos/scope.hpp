@@ -18,6 +18,7 @@
 
 namespace parallel::kokkos {
 
+/// The execution space in which operations run.
 using execution_space = Kokkos::DefaultHostExecutionSpace;
 
 class scope {

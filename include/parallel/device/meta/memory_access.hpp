@@ -20,7 +20,7 @@ struct memory_access {
   std::size_t elements = 0;
   bool reads = false;
   bool writes = false;
-  bool is_numeric = true;  // rather than token ids, labels or flags
+  bool is_numeric = true;  ///< rather than token ids, labels or flags
 
   /// Whether the view is bound to memory. No system maps memory in the first page, so a smaller
   /// address belongs to a parameter that is not bound, or to a slice of one.
@@ -32,6 +32,7 @@ template <class View>
 struct updated {
   View view;
 };
+/// Marks an argument that an operation both reads and writes.
 template <class View>
 [[nodiscard]] updated<View> updates(View view) {
   return {view};

@@ -22,11 +22,11 @@ namespace parallel::ops {
 /// `positions.sequence_length`), and i and j are positions. The mask is the same in every layout
 /// and on every device.
 struct attention_dropout {
-  float probability = 0.0F;          // of zeroing, in [0, 1)
-  philox random = philox(0, 0);      // key of this seed, operation and step
-  std::uint64_t first_sequence = 0;  // global index of sequence 0
-  index first_head = 0;              // global index of head 0, when heads are split over ranks
-  index heads = 0;                   // global number of query heads; 0: those of q
+  float probability = 0.0F;          ///< of zeroing, in [0, 1)
+  philox random = philox(0, 0);      ///< key of this seed, operation and step
+  std::uint64_t first_sequence = 0;  ///< global index of sequence 0
+  index first_head = 0;              ///< global index of head 0, when heads are split over ranks
+  index heads = 0;                   ///< global number of query heads; 0: those of q
 
   [[nodiscard]] constexpr bool is_active() const { return probability > 0.0F; }
 };
@@ -34,22 +34,22 @@ struct attention_dropout {
 /// The positions of queries and keys that are parts of a longer sequence. By default the keys begin
 /// at position 0, and the queries are the last of as many positions as there are keys.
 struct attention_positions {
-  index sequence_length = 0;  // positions of the whole sequence; 0: the default
-  index first_query = 0;      // position of query 0
-  index first_key = 0;        // position of key 0
+  index sequence_length = 0;  ///< positions of the whole sequence; 0: the default
+  index first_query = 0;      ///< position of query 0
+  index first_key = 0;        ///< position of key 0
 };
 
 struct attention_options {
-  double scale = 1.0;                        // of q·k, usually 1 / sqrt(head_dim)
-  std::span<float const> alibi_slopes = {};  // one per head of q; empty: none. Not copied: it must
-                                             // live until the operation has run
+  double scale = 1.0;                        ///< of q·k, usually 1 / sqrt(head_dim)
+  std::span<float const> alibi_slopes = {};  ///< one per head of q; empty: none. Not copied: it
+                                             ///< must live until the operation has run
   attention_dropout dropout = {};
-  double softcap = 0.0;  // c of c tanh(s / c); 0: scores are not capped
-  index window = -1;     // keys before its own position that a query sees; negative: all
-  // [batch * sequence_length] if `positions` is set, else [batch * queries]: the position at which
-  // a token's document begins, at most the token's own position and not less than that of the token
-  // before; empty: each sequence is one document. Not copied: it must live until the operation has
-  // run. If the documents are counted, kernels may treat each as its own sequence.
+  double softcap = 0.0;  ///< c of c tanh(s / c); 0: scores are not capped
+  index window = -1;     ///< keys before its own position that a query sees; negative: all
+  /// [batch * sequence_length] if `positions` is set, else [batch * queries]: the position at which
+  /// a token's document begins, at most the token's own position and not less than that of the
+  /// token before; empty: each sequence is one document. Not copied: it must live until the
+  /// operation has run. If the documents are counted, kernels may treat each as its own sequence.
   packed_documents document_begins = {};
   attention_positions positions = {};
 };

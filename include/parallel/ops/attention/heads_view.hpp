@@ -18,8 +18,8 @@ struct heads_view {
   index sequence = 0;
   index heads = 0;
   index head_dim = 0;
-  index batch_stride = 0;  // elements from one sequence to the next
-  index row_stride = 0;    // elements from one position to the next, >= heads * head_dim
+  index batch_stride = 0;  ///< elements from one sequence to the next
+  index row_stride = 0;    ///< elements from one position to the next, >= heads * head_dim
 
   [[nodiscard]] constexpr index size() const { return batch * sequence * heads * head_dim; }
 

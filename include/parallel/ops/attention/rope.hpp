@@ -25,12 +25,12 @@
 namespace parallel::ops {
 
 struct rope_options {
-  std::span<double const> frequencies = {};  // of the pairs, radians a position. Not copied: it
-                                             // must live until the operation has run
-  index first = 0;                           // position of the first row of every sequence
-  std::span<double const> growths = {};      // of the pairs, likewise; empty: no scaling
-  index origin = 0;                          // the position whose scale is 1
-  double growth_sign = 1.0;                  // -1: the inverse scaling
+  std::span<double const> frequencies = {};  ///< of the pairs, radians a position. Not copied: it
+                                             ///< must live until the operation has run
+  index first = 0;                           ///< position of the first row of every sequence
+  std::span<double const> growths = {};      ///< of the pairs, likewise; empty: no scaling
+  index origin = 0;                          ///< the position whose scale is 1
+  double growth_sign = 1.0;                  ///< -1: the inverse scaling
 
   /// The number of pairs of a head that are rotated.
   [[nodiscard]] index pairs() const { return static_cast<index>(frequencies.size()); }

@@ -20,13 +20,13 @@
 namespace parallel::ops {
 
 struct temperature_options {
-  double scale = 0.0;           // 0: every factor is 1
-  double floor_scale = 8192.0;  // positions between two steps of the factor
-  index sequence = 1;           // rows of one sequence
-  index first = 0;              // position of the first row of every sequence
-  // [rows]: the position at which a row's document begins, from which the row's position is
-  // counted; empty: each sequence is one document. Not copied: it must live until the operation has
-  // run.
+  double scale = 0.0;           ///< 0: every factor is 1
+  double floor_scale = 8192.0;  ///< positions between two steps of the factor
+  index sequence = 1;           ///< rows of one sequence
+  index first = 0;              ///< position of the first row of every sequence
+  /// [rows]: the position at which a row's document begins, from which the row's position is
+  /// counted; empty: each sequence is one document. Not copied: it must live until the operation
+  /// has run.
   std::span<std::int32_t const> document_begins = {};
 };
 

@@ -33,10 +33,12 @@ template <unsigned N, class T>
   return groupable<N>(first) && columns % index{N} == 0 && stride % index{N} == 0;
 }
 
+/// Reads N adjacent elements by one access.
 template <unsigned N, class T>
 [[nodiscard]] PARALLELLM_DEVICE group<T, N> load_group(T const* from) {
   return *reinterpret_cast<group<T, N> const*>(from);
 }
+/// Writes N adjacent elements by one access.
 template <class T, unsigned N>
 PARALLELLM_DEVICE void store_group(T* to, group<T, N> const& values) {
   *reinterpret_cast<group<T, N>*>(to) = values;

@@ -33,7 +33,7 @@ namespace parallel::cuda {
 
 /// The conditions other than an operation's arguments on which its scratch depends.
 struct scratch_conditions {
-  bool deterministic = false;  // as in stream_options
+  bool deterministic = false;  ///< as in stream_options
   /// The library and device whose fused attention is planned for; by default those that support
   /// the most cases (attention_path.hpp).
   attention_backend fused = {.library = 91600, .capability = 90};

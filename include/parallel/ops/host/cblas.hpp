@@ -15,6 +15,7 @@
 
 namespace parallel::host {
 
+/// How the number of threads of the library is set.
 struct cblas_options {
   /// Called before each product with the number of threads it may use, such as
   /// `openblas_set_num_threads`, `omp_set_num_threads` (libraries built with OpenMP) or a lambda
@@ -23,6 +24,7 @@ struct cblas_options {
   void (*set_threads)(int) = nullptr;
 };
 
+/// Matrix products by a library with the interface of CBLAS.
 class cblas_engine final : public matmul_engine {
  public:
   explicit cblas_engine(cblas_options options = {}) : options_(options) {}

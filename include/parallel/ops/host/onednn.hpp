@@ -26,6 +26,7 @@
 
 namespace parallel::host {
 
+/// Matrix products by oneDNN.
 class onednn_engine final : public matmul_engine {
  public:
   onednn_engine() : engine_(dnnl::engine::kind::cpu, 0) {}

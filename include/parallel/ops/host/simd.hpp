@@ -130,6 +130,7 @@ template <class T, int Lanes>
                                                  std::type_identity_t<pack<T, Lanes>> const& b) {
   return pack<T, Lanes>(a.v < b.v ? b.v : a.v);
 }
+/// The minimum by lane; a NaN in `a` stays.
 template <class T, int Lanes>
 [[gnu::always_inline]] inline pack<T, Lanes> min(pack<T, Lanes> const& a,
                                                  std::type_identity_t<pack<T, Lanes>> const& b) {
@@ -143,6 +144,7 @@ template <int Lanes>
   bits.v &= 0x7fffffffU;
   return bits_as<float>(bits);
 }
+/// |x| with the sign of s.
 template <int Lanes>
 [[gnu::always_inline]] inline pack<float, Lanes> copysign(pack<float, Lanes> const& x,
                                                           pack<float, Lanes> const& s) {

@@ -20,8 +20,8 @@
 namespace parallel::ops {
 
 struct cross_entropy_options {
-  double scale = 1.0;          // MPT's logit_scale
-  std::int32_t ignore = -100;  // label of a token without a loss
+  double scale = 1.0;          ///< MPT's logit_scale
+  std::int32_t ignore = -100;  ///< label of a token without a loss
 };
 
 namespace detail {

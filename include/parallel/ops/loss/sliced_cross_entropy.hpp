@@ -21,10 +21,10 @@
 namespace parallel::ops {
 
 struct sliced_cross_entropy_options {
-  double scale = 1.0;          // MPT's logit_scale
-  std::int32_t ignore = -100;  // label of a token without a loss
-  index first = 0;             // the slice's first column in the whole vocabulary
-  index vocabulary = 0;        // columns of the whole vocabulary
+  double scale = 1.0;          ///< MPT's logit_scale
+  std::int32_t ignore = -100;  ///< label of a token without a loss
+  index first = 0;             ///< the slice's first column in the whole vocabulary
+  index vocabulary = 0;        ///< columns of the whole vocabulary
 };
 
 /// The statistics of a row, in this order: the greatest z = scale * logit of the slice, the sum of

@@ -44,6 +44,7 @@ void check_norm_rows(std::string_view name, rows_view<T> dx, rows_view<T const> 
 
 namespace parallel::ops {
 
+/// The options of layer_norm and rms_norm.
 struct norm_options {
   double eps = 1e-5;
 };

@@ -31,11 +31,11 @@ struct norm_gradients_arguments {
   static constexpr char const* name = "norm_gradients";
   rows_view<T> dx;
   matrix_view<accumulate_t<T>> weight_sums;
-  matrix_view<accumulate_t<T>> bias_sums;  // or empty
+  matrix_view<accumulate_t<T>> bias_sums;  ///< or empty
   rows_view<T const> dy;
   rows_view<T const> x;
   vector_view<T const> weight;
-  vector_view<accumulate_t<T> const> mean;  // empty: the norm is rms_norm
+  vector_view<accumulate_t<T> const> mean;  ///< empty: the norm is rms_norm
   vector_view<accumulate_t<T> const> rstd;
   rows_view<T const> addend;
 

@@ -24,6 +24,7 @@
 
 namespace parallel::ops {
 
+/// The functions in the table above.
 enum class activation_kind : std::uint8_t { gelu, gelu_tanh, quick_gelu, silu, relu };
 
 /// Calls f(std::integral_constant<activation_kind, kind>{}), so that one branch serves a whole
@@ -95,6 +96,7 @@ template <class A>
 
 }  // namespace detail
 
+/// f(x), the function of `activation`.
 struct activated_value : detail::pointwise_function<false> {
   static constexpr char const* name = "activation";
   activation_kind kind;
@@ -115,6 +117,7 @@ inline constexpr auto activation =
       detail::run_pointwise(s, activated_value(kind), y, x);
     };
 
+/// dy f'(x), the function of `activation_backward`.
 struct activation_gradient : activated_value {
   static constexpr char const *name = "activation_backward",
                               *sizes[] = {"the size of dx", "that of x", "that of dy"};

@@ -20,11 +20,11 @@
 namespace parallel::ops {
 
 struct dropout_options {
-  float probability = 0.0F;         // p, of zeroing, in [0, 1]
-  philox random = philox(0, 0);     // key of this seed, operation and step
-  std::uint64_t first_element = 0;  // global index of x[0]
-  // If x is some columns of a wider matrix: x has `columns` contiguous columns of rows that are
-  // `whole_columns` wide. 0: all elements of x are contiguous.
+  float probability = 0.0F;         ///< p, of zeroing, in [0, 1]
+  philox random = philox(0, 0);     ///< key of this seed, operation and step
+  std::uint64_t first_element = 0;  ///< global index of x[0]
+  /// If x is some columns of a wider matrix: x has `columns` contiguous columns of rows that are
+  /// `whole_columns` wide. 0: all elements of x are contiguous.
   std::size_t columns = 0;
   std::size_t whole_columns = 0;
 

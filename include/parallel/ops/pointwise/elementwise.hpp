@@ -46,6 +46,7 @@ template <class F>
 
 }  // namespace detail
 
+/// The arguments of an operation that computes y[i] by F from y[i] and the inputs' elements i.
 template <class F, class T, class... X>
 struct pointwise_arguments {
   static constexpr char const* name = F::name;
@@ -95,6 +96,7 @@ using sum_of_t = std::common_type_t<accumulate_t<T>, accumulate_t<U>>;
 
 }  // namespace detail
 
+/// The function of `fill`.
 template <class T>
 struct constant : detail::pointwise_function<false> {
   static constexpr char const* name = "fill";
@@ -123,6 +125,7 @@ struct copy_arguments {
   }
 };
 
+/// The arguments of `copy` for rows that are not adjacent.
 template <class T>
 struct copy_rows_arguments {
   static constexpr char const* name = "copy";
@@ -152,6 +155,7 @@ struct copy_fn {
 /// copy(s, y, x): y[i] = x[i]. The rows of x and y need not be adjacent (rows_view).
 inline constexpr copy_fn copy{};
 
+/// The function of `add`.
 struct addition : detail::pointwise_function<true, 1> {
   static constexpr char const* name = "add";
   template <class A>
@@ -168,6 +172,7 @@ inline constexpr auto add = []<class Stream, writable T>(
   detail::run_pointwise(s, addition{}, y, x);
 };
 
+/// The function of `multiply`.
 struct multiplication : detail::pointwise_function<true, 1> {
   static constexpr char const* name = "multiply";
   template <class A>
@@ -184,6 +189,7 @@ inline constexpr auto multiply = []<class Stream, writable T>(
   detail::run_pointwise(s, multiplication{}, y, x);
 };
 
+/// The function of `scale`.
 template <class A>
 struct scaling : detail::pointwise_function<true, 1> {
   static constexpr char const* name = "scale";
@@ -224,6 +230,7 @@ inline constexpr auto axpby = []<class Stream, writable T, class U>(Stream& s, s
                         std::span<From const>(x));
 };
 
+/// The function of `normalise`.
 template <class T>
 struct norm_division : detail::pointwise_function<true, 1> {
   using A = accumulate_t<T>;
@@ -251,6 +258,7 @@ inline constexpr auto normalise = []<class Stream, writable T>(Stream& s, std::s
   detail::run_pointwise(s, norm_division<T>{{}, norm_squared, min_norm}, y);
 };
 
+/// The function of `cast`.
 template <class A>
 struct conversion : detail::pointwise_function<false> {
   static constexpr char const* name = "cast";

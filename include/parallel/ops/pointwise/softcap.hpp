@@ -12,8 +12,8 @@
 namespace parallel::ops {
 
 struct softcap_options {
-  double cap = 1.0;    // > 0
-  double scale = 1.0;  // x is multiplied by this factor before the cap applies
+  double cap = 1.0;    ///< > 0
+  double scale = 1.0;  ///< x is multiplied by this factor before the cap applies
 };
 
 /// Three operations per element: scaling, tanh, multiplication by the cap.
@@ -36,6 +36,7 @@ inline constexpr auto softcap = []<class Stream, writable A>(
   detail::run_pointwise(s, capped_value{{}, options}, y, x);
 };
 
+/// Five operations per element: the slope of the cap, times dy.
 struct softcap_gradient : detail::pointwise_function<false, 5> {
   static constexpr char const *name = "softcap_backward",
                               *sizes[] = {"the size of dx", "that of y", "that of dy"};

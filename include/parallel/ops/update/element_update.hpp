@@ -32,23 +32,23 @@ namespace parallel::ops {
 template <class A>
 struct adamw_options {
   double lr = 1e-3;
-  double initial_lr = 1e-3;  // 0: decay is not scaled
+  double initial_lr = 1e-3;  ///< 0: decay is not scaled
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 1e-5;
-  std::int64_t step = 1;              // t, from 1
-  A const* gradient_scale = nullptr;  // read when the task runs: 1/tokens * clip factor; null: 1
+  std::int64_t step = 1;              ///< t, from 1
+  A const* gradient_scale = nullptr;  ///< read when the task runs: 1/tokens * clip factor; null: 1
 };
 
 template <class A>
 struct lion_options {
   double lr = 1e-4;
-  double initial_lr = 1e-4;  // 0: decay is not scaled
+  double initial_lr = 1e-4;  ///< 0: decay is not scaled
   double beta1 = 0.9;
   double beta2 = 0.99;
   double weight_decay = 0.0;
-  A const* gradient_scale = nullptr;  // as in adamw_options
+  A const* gradient_scale = nullptr;  ///< as in adamw_options
 };
 
 namespace detail {
@@ -114,6 +114,7 @@ struct lion_factors {
 
 }  // namespace detail
 
+/// The arguments of an update of elements by the rule Factors.
 template <template <class> class Factors, class T, class A = accumulate_t<T>>
 struct update_arguments {
   static constexpr char const* name = Factors<A>::name;

@@ -26,13 +26,13 @@ namespace parallel {
 struct check_model_options {
   double difference = 1e-3;    // h, in units of the parameter's own values
   double tolerance = 1e-7;     // of a difference, relative to the gradient's length
-  position run_position = {};  // seeds dropout, the parameters' initial values, and directions
+  position run_position = {};  ///< seeds dropout, the parameters' initial values, and directions
   std::size_t arena_bytes = std::size_t{64} << 20;
 };
 
 struct check_model_result {
   index compared = 0;       // number of directions
-  double difference = 0.0;  // the largest, relative to the gradient's length
+  double difference = 0.0;  ///< the largest, relative to the gradient's length
 };
 
 namespace detail {

@@ -39,7 +39,7 @@ namespace parallel::train {
 template <class Result>
 struct checked_result {
   Result step = {};
-  std::vector<fingerprint_fault> faults = {};  // the same on every rank
+  std::vector<fingerprint_fault> faults = {};  ///< the same on every rank
 
   /// Whether no fault was found twice, so that the step may be repeated.
   [[nodiscard]] bool may_repeat() const {

@@ -19,6 +19,7 @@
 
 namespace parallel::train {
 
+/// The data of which fingerprints are computed.
 enum class fingerprint_kind : std::int32_t {
   gradient,  // of one microbatch, before any reduction
   values,    // of parameters, as layers read them
@@ -28,11 +29,11 @@ enum class fingerprint_kind : std::int32_t {
 /// The data that a fingerprint is computed from. Fingerprints of equal subjects must be equal.
 struct fingerprint_subject {
   fingerprint_kind kind = fingerprint_kind::gradient;
-  std::int32_t unit = 0;     // number of the unit among all of the model's
-  std::int32_t piece = 0;    // of a gradient: the part that made it; else the segment
-  std::int32_t owner = 0;    // of a gradient: the data rank of its microbatch; else the shard
-  std::int32_t tensor = 0;   // the slice along the tensor axis
-  std::int32_t context = 0;  // of a gradient: the rank along the context axis
+  std::int32_t unit = 0;     ///< number of the unit among all of the model's
+  std::int32_t piece = 0;    ///< of a gradient: the part that made it; else the segment
+  std::int32_t owner = 0;    ///< of a gradient: the data rank of its microbatch; else the shard
+  std::int32_t tensor = 0;   ///< the slice along the tensor axis
+  std::int32_t context = 0;  ///< of a gradient: the rank along the context axis
 
   friend auto operator<=>(fingerprint_subject const&, fingerprint_subject const&) = default;
 };
@@ -51,9 +52,9 @@ struct fingerprint_statement {
 /// The ranks whose bits of a subject differ from those of the others.
 struct fingerprint_fault {
   fingerprint_subject subject;
-  std::vector<int> ranks = {};  // ascending
-  bool persistent = true;       // false: each of them has also had the right bits
-  bool certain = true;          // false: it is unknown which of them are wrong
+  std::vector<int> ranks = {};  ///< ascending
+  bool persistent = true;       ///< false: each of them has also had the right bits
+  bool certain = true;          ///< false: it is unknown which of them are wrong
 };
 
 namespace detail {

@@ -17,7 +17,7 @@ enum class loss_rows : std::uint8_t { unknown, none, local, whole };
 /// The ways in which the contents of memory may differ between tensor ranks.
 template <class T>
 struct variation {
-  bool rows = false;  // each rank holds its share of the rows
+  bool rows = false;  ///< each rank holds its share of the rows
   /// The parameter from whose slices the ranks compute the contents; null: none.
   parameter_base<T> const* sliced_parameter = nullptr;
 

@@ -86,7 +86,7 @@ class marked_passes final : public meta::access_observer {
   /// The rows whose loss this rank counts.
   [[nodiscard]] loss_rows counted_rows() const { return counted_rows_; }
 
-  // Called for every operation of two microbatches: it builds a message only to refuse.
+  /// Called for every operation of two microbatches: it builds a message only to refuse.
   void operation(std::span<meta::memory_access const> arguments) override {
     variation<element> in;
     for (auto const& a : arguments) {

@@ -37,9 +37,9 @@ namespace parallel::train {
 /// A few numbers that describe a rank's part of a global batch, so that ranks which must train on
 /// the same part can compare them.
 struct batch_summary {
-  std::int64_t rows = 0;            // total over all microbatches
-  std::int64_t first_sequence = 0;  // the first sequence of the first microbatch
-  std::uint64_t hash = 0;           // combines the rows and first sequence of every microbatch
+  std::int64_t rows = 0;            ///< total over all microbatches
+  std::int64_t first_sequence = 0;  ///< the first sequence of the first microbatch
+  std::uint64_t hash = 0;           ///< combines the rows and first sequence of every microbatch
 
   friend bool operator==(batch_summary const&, batch_summary const&) = default;
 };
@@ -76,18 +76,18 @@ enum class joint_work : std::uint8_t {
 /// The terms on which a rank begins a piece of joint work.
 struct step_terms {
   pass mode = pass::training;
-  std::uint32_t step = 0;  // in training
+  std::uint32_t step = 0;  ///< in training
   std::size_t microbatches = 0;
-  double learning_rate_factor = 0;  // in training
-  bool measuring = false;           // every tensor is measured
-  std::uint32_t limits = 0;         // step_limits::fingerprint, in training
+  double learning_rate_factor = 0;  ///< in training
+  bool measuring = false;           ///< every tensor is measured
+  std::uint32_t limits = 0;         ///< step_limits::fingerprint, in training
   joint_work work = joint_work::passes;
-  std::optional<std::uint64_t> seed = {};     // of the initial values of parameters
-  std::uint64_t random_seed = 0;              // position::seed, in training
-  std::optional<std::uint32_t> updates = {};  // position::updates, in training
+  std::optional<std::uint64_t> seed = {};     ///< of the initial values of parameters
+  std::uint64_t random_seed = 0;              ///< position::seed, in training
+  std::optional<std::uint32_t> updates = {};  ///< position::updates, in training
   batch_summary data = {};
-  loss_rows counted = loss_rows::unknown;  // by the exit, among the rows on this rank
-  std::array<char, 64> saved = {};         // what is saved, and where, closed by a zero
+  loss_rows counted = loss_rows::unknown;  ///< by the exit, among the rows on this rank
+  std::array<char, 64> saved = {};         ///< what is saved, and where, closed by a zero
 
   friend bool operator==(step_terms const&, step_terms const&) = default;
 };

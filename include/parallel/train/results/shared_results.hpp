@@ -25,11 +25,11 @@ namespace parallel::train {
 template <class Loss>
 struct step_result {
   statistics<Loss> sums;
-  Loss squared_norm = {};                          // of the summed gradient
-  double gradient_norm = 0;                        // of the mean gradient, before clipping
-  double gradient_scale = 1;                       // the optimizer's common factor: clip / tokens
-  std::vector<tensor_squares<Loss>> tensors = {};  // when measured
-  bool stop_asked = false;                         // by some rank
+  Loss squared_norm = {};                          ///< of the summed gradient
+  double gradient_norm = 0;                        ///< of the mean gradient, before clipping
+  double gradient_scale = 1;                       ///< the optimizer's common factor: clip / tokens
+  std::vector<tensor_squares<Loss>> tensors = {};  ///< when measured
+  bool stop_asked = false;                         ///< by some rank
   step_outcome outcome = step_outcome::updated;
 
   /// Whether the step updated parameters and states; else they are unchanged.

@@ -13,6 +13,7 @@ namespace parallel::train {
 
 class tensor_list {
  public:
+  /// A tensor's name and shape.
   struct tensor {
     std::string name;
     std::vector<index> extents;

@@ -11,7 +11,7 @@ namespace parallel::train {
 /// The options of a stepper that spare_exchanges may change.
 struct open_exchanges {
   bool reshard_after_forward = true;
-  bool reduce_every_microbatch = true;  // no gain where steps have one microbatch
+  bool reduce_every_microbatch = true;  ///< no gain where steps have one microbatch
 };
 
 /// Turns off the open options where the bytes that a rank then needs, bytes_of(options), are at

@@ -50,9 +50,9 @@ struct stage_activations {
 
   typename shared_activations_of<Model>::type shared;
   std::vector<typename Model::block::saved> blocks;
-  matrix_view<element> output;    // of the last part that ran, [rows, width]
-  matrix_view<element> gradient;  // of the stage's output, in training; then what blocks pass on
-  matrix_view<element const> input_gradient;  // of the last block that ran
+  matrix_view<element> output;    ///< of the last part that ran, [rows, width]
+  matrix_view<element> gradient;  ///< of the stage's output, in training; then what blocks pass on
+  matrix_view<element const> input_gradient;  ///< of the last block that ran
 };
 
 /// Tells a context which rows this rank has and where documents begin, as between regions, from
@@ -78,8 +78,8 @@ template <class Model>
 struct stage_edges {
   using element = typename Model::element;
 
-  matrix_view<element const> input = {};     // of the stage; none at the entry
-  matrix_view<element> input_gradient = {};  // none at the entry
+  matrix_view<element const> input = {};     ///< of the stage; none at the entry
+  matrix_view<element> input_gradient = {};  ///< none at the entry
 };
 
 /// Memory that all passes of a rank share. `second` is a second scratch arena, for backward passes

@@ -24,7 +24,7 @@ namespace parallel::train {
 /// Bytes of scratch that operations need on a GPU, where each stream has its own.
 struct operation_scratch {
   std::size_t compute = 0;
-  std::size_t weights = 0;  // for weight gradients that run on a separate stream
+  std::size_t weights = 0;  ///< for weight gradients that run on a separate stream
 
   [[nodiscard]] std::size_t total() const { return compute + weights; }
   /// Makes this large enough for `other` too.
@@ -36,18 +36,18 @@ struct operation_scratch {
 
 /// Bytes of one microbatch at one stage.
 struct stage_bytes {
-  std::size_t slot = 0;            // what its forward pass keeps
-  std::size_t scratch = 0;         // temporaries of its passes
-  std::size_t second_scratch = 0;  // for weight gradients that run on a separate stream
+  std::size_t slot = 0;            ///< what its forward pass keeps
+  std::size_t scratch = 0;         ///< temporaries of its passes
+  std::size_t second_scratch = 0;  ///< for weight gradients that run on a separate stream
   operation_scratch operations = {};
 };
 
 /// The bytes that a step's plan allocates on one rank.
 struct step_bytes {
-  std::vector<stage_bytes> stages;  // by chunk
-  std::size_t boundary = 0;         // an activation and its gradient
-  std::size_t scratch = 0;          // the maximum over all stages
-  std::size_t second_scratch = 0;   // the maximum over all stages
+  std::vector<stage_bytes> stages;  ///< by chunk
+  std::size_t boundary = 0;         ///< an activation and its gradient
+  std::size_t scratch = 0;          ///< the maximum over all stages
+  std::size_t second_scratch = 0;   ///< the maximum over all stages
   operation_scratch operations = {};
 
   /// Bytes of the whole plan, without operations' scratch, which belongs to the streams.
@@ -121,6 +121,7 @@ template <class Model>
   return bytes_of_stage(model, range, halves, batch, mode, compute);
 }
 
+/// Whether the plan has a computation of this kind at this stage.
 [[nodiscard]] inline bool runs_action(pipeline::plan const& plan, int stage,
                                       pipeline::action_kind kind) {
   return std::ranges::any_of(plan.steps, [&](pipeline::step const& s) {

@@ -35,8 +35,8 @@ enum class step_flaw : std::uint8_t {
 /// The result of checking the lists of one or more ranks: the first flaw, if any.
 struct step_verdict {
   step_flaw problem = step_flaw::none;
-  std::size_t plan = 0;  // the index of the plan that has the problem
-  int action = 0;        // the number of the action in that plan's list
+  std::size_t plan = 0;  ///< the index of the plan that has the problem
+  int action = 0;        ///< the number of the action in that plan's list
 
   [[nodiscard]] bool good() const { return problem == step_flaw::none; }
 };

@@ -22,14 +22,17 @@ namespace parallel::train {
 /// The numbers of a rank's streams. A stream is a first-in-first-out queue. The streams from
 /// `messages` on each carry the messages of one link of step_plan::links.
 namespace lane {
+/// The passes.
 inline constexpr int compute = 0;
-inline constexpr int weights = 1;  // gradients of weights that are computed beside other passes
-inline constexpr int gathers = 2;  // unsharding and gathering of values before their use
+inline constexpr int weights = 1;  ///< gradients of weights that are computed beside other passes
+inline constexpr int gathers = 2;  ///< unsharding and gathering of values before their use
 /// Reductions of gradients and results, and gathers after an update.
 inline constexpr int reductions = 3;
+/// The first of the streams of messages.
 inline constexpr int messages = 4;
 }  // namespace lane
 
+/// What an action of a step does.
 enum class action_kind : std::uint8_t {
   prepare,  // zeroes those gradients of a unit to which the step's first microbatch will add
   begin,    // no action on another stream runs before this one
@@ -84,29 +87,31 @@ enum class action_kind : std::uint8_t {
 
 /// A use of a unit, among those on this rank. Use 0 of a unit whose uses are joined stands for all.
 struct unit_use {
-  int unit = 0;  // index in step_plan::units
+  int unit = 0;  ///< index in step_plan::units
   int use = 0;
 };
 
+/// One task of a rank in a step, with the earlier ones that it awaits.
 struct action {
   action_kind kind = action_kind::begin;
-  pass_kind pass = pass_kind::forward;                      // for actions of kind pass
-  pipeline::step_kind edge = pipeline::step_kind::compute;  // for actions of kind edge
+  pass_kind pass = pass_kind::forward;                      ///< for actions of kind pass
+  pipeline::step_kind edge = pipeline::step_kind::compute;  ///< for actions of kind edge
   /// Whether a pass, or an action on a part's gradients, is the first one of this step at this
   /// stage; for sums of joined gradients, the first of all their uses.
   bool first = false;
-  bool is_overlapped = false;  // the same as part_pass::is_overlapped of the pass
-  bool is_awaited = false;     // a later action has this one among its dependencies
-  int lane = lane::compute;    // that of a message determines its peer too, by link_at
-  part model_part = embed;     // the part that the action is for
+  bool is_overlapped = false;  ///< the same as part_pass::is_overlapped of the pass
+  bool is_awaited = false;     ///< a later action has this one among its dependencies
+  int lane = lane::compute;    ///< that of a message determines its peer too, by link_at
+  part model_part = embed;     ///< the part that the action is for
   /// The microbatch and memory of a pass, an edge or a part's gradients.
   pipeline::microbatch_task task = {};
-  std::optional<int> unit = {};  // index in step_plan::units
-  std::optional<int> use = {};   // the use of the unit, among those on this rank; none: all of them
+  std::optional<int> unit = {};  ///< index in step_plan::units
+  std::optional<int> use =
+      {};  ///< the use of the unit, among those on this rank; none: all of them
   /// The index in step_plan::values, for actions on values, or in step_plan::gradients, for actions
   /// on one microbatch's gradients; none: values that stay in their place, or a leaf of a tree.
   std::optional<int> buffer = {};
-  std::vector<unit_use> bucket = {};  // for actions of kind reduce
+  std::vector<unit_use> bucket = {};  ///< for actions of kind reduce
   /// Earlier actions that must be complete before this one begins, besides those on its own stream.
   std::vector<int> dependencies = {};
 
@@ -122,15 +127,16 @@ struct action {
 /// Describes a unit of the model in a plan, or only the uses of the unit on this rank.
 struct planned_unit {
   std::string name = {};
-  int number = 0;                // its number among the model's units: the same on every rank
-  std::vector<part> parts = {};  // by use: the part that computes with the unit
-  index values = 0;     // elements to unshard before use; 0: the rank holds the values whole
-  index gradients = 0;  // elements to reduce per microbatch; 0: gradients are held whole
-  std::size_t gradient_bytes = 0;  // bytes of a reduction; 0: nothing of the unit is trained
-  bool is_gathered = false;  // an update changes values that other ranks own, so they are gathered
-  bool is_joined = false;    // all its uses add to one gradient, which is reduced once
-  bool is_tied = false;      // ranks of other stages use the unit too
-  bool exchanges_update = false;  // its optimizers need what other ranks hold of whole tensors
+  int number = 0;                ///< its number among the model's units: the same on every rank
+  std::vector<part> parts = {};  ///< by use: the part that computes with the unit
+  index values = 0;     ///< elements to unshard before use; 0: the rank holds the values whole
+  index gradients = 0;  ///< elements to reduce per microbatch; 0: gradients are held whole
+  std::size_t gradient_bytes = 0;  ///< bytes of a reduction; 0: nothing of the unit is trained
+  bool is_gathered =
+      false;               ///< an update changes values that other ranks own, so they are gathered
+  bool is_joined = false;  ///< all its uses add to one gradient, which is reduced once
+  bool is_tied = false;    ///< ranks of other stages use the unit too
+  bool exchanges_update = false;  ///< its optimizers need what other ranks hold of whole tensors
 
   [[nodiscard]] bool is_used_by(part p) const {
     for (part const user : parts)
@@ -149,10 +155,10 @@ enum class gather_time : std::uint8_t {
 /// The choices of a step.
 struct step_choices {
   pass mode = pass::training;
-  std::size_t bucket_bytes = 0;  // a bucket's reductions begin when this many bytes are complete
-  bool reshard_after_forward = true;  // false: unsharded values stay until the end of the step
-  bool canonical_tree = false;        // the gradients of every microbatch are a leaf of a tree
-  bool overlap_weights = false;       // gradients of weights are computed on a stream of their own
+  std::size_t bucket_bytes = 0;  ///< a bucket's reductions begin when this many bytes are complete
+  bool reshard_after_forward = true;  ///< false: unsharded values stay until the end of the step
+  bool canonical_tree = false;        ///< the gradients of every microbatch are a leaf of a tree
+  bool overlap_weights = false;  ///< gradients of weights are computed on a stream of their own
   /// The number of later value-reading passes whose values are already being unsharded when a pass
   /// is enqueued. There are prefetch + 1 buffers of each size, and at least two, which limit the
   /// values that are unsharded at once.
@@ -161,19 +167,19 @@ struct step_choices {
 };
 
 struct step_plan {
-  int ranks = 1;  // ranks of the pipeline
+  int ranks = 1;  ///< ranks of the pipeline
   int rank = 0;
   int microbatches = 1;
   pass mode = pass::training;
   gather_time gathers = gather_time::after_update;
-  std::vector<stage_range> stages = {};               // the stages of this rank
-  std::vector<pipeline::chunk_memory> memory = {};    // the memory of each stage
-  std::vector<pipeline::microbatch_task> tasks = {};  // by stage, then microbatch
+  std::vector<stage_range> stages = {};               ///< the stages of this rank
+  std::vector<pipeline::chunk_memory> memory = {};    ///< the memory of each stage
+  std::vector<pipeline::microbatch_task> tasks = {};  ///< by stage, then microbatch
   std::vector<planned_unit> units = {};
   /// By stream of messages: the peer, and whether this rank sends to it.
   std::vector<std::pair<int, bool>> links = {};
-  std::vector<index> values = {};     // elements of each buffer for unsharded values
-  std::vector<index> gradients = {};  // elements of each buffer for one microbatch's gradients
+  std::vector<index> values = {};     ///< elements of each buffer for unsharded values
+  std::vector<index> gradients = {};  ///< elements of each buffer for one microbatch's gradients
   std::vector<action> actions = {};
 
   [[nodiscard]] std::size_t lanes() const { return lane::messages + links.size(); }

@@ -12,13 +12,13 @@ namespace parallel::train {
 
 template <class Microbatch>
 struct step_request {
-  std::span<Microbatch const> microbatches;  // of this rank; those without rows come last
+  std::span<Microbatch const> microbatches;  ///< of this rank; those without rows come last
   /// The position of each microbatch's first sequence in the global batch; an evaluation needs
   /// none.
   std::span<index const> first_sequences = {};
   /// `step`: the number of finished steps.
   parallel::position position = {};
-  double learning_rate_factor = 1;  // the schedule's multiplier; 0: parameters do not change
+  double learning_rate_factor = 1;  ///< the schedule's multiplier; 0: parameters do not change
 };
 
 /// Throws unless every microbatch of a step has a position in the global batch.

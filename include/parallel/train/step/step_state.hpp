@@ -60,13 +60,13 @@ struct step_state {
 
   Device& device;
   process_groups<Comm>& groups;
-  std::vector<Optimizer> optimizers;  // by group
+  std::vector<Optimizer> optimizers;  ///< by group
   stepper_options options;
   placed_units<Model, Device, Comm> placed;
   shared_results<element> results;
   step_limits limits;
-  step_outcome outcome = step_outcome::updated;             // of the step that was begun last
-  step_observer<stream, exchange_stream>* check = nullptr;  // of the current passes; null: none
+  step_outcome outcome = step_outcome::updated;             ///< of the step that was begun last
+  step_observer<stream, exchange_stream>* check = nullptr;  ///< of the current passes; null: none
 };
 
 }  // namespace parallel::train

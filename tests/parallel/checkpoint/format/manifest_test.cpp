@@ -5,6 +5,7 @@
 
 #include <parallel/checkpoint/format/manifest.hpp>
 #include <parallel/core/hexadecimal.hpp>
+#include <parallel/core/version.hpp>
 #include <parallel/support/files.hpp>
 
 namespace manifest_test {
@@ -35,6 +36,15 @@ TEST_CASE("manifest: its text is JSON, and parsing the text gives the same manif
   CHECK(read.slices.tensors.at("w").slices == example().slices.tensors.at("w").slices);
   CHECK(pc::format_manifest(read, "m") == text);
   CHECK(nlohmann::json::parse(text).at("version") == 2);
+  CHECK(nlohmann::json::parse(text).at("library") == to_string(parallel::library_version));
+}
+
+TEST_CASE("manifest: one of an older library, which states no library version, is read") {
+  auto older = pc::format_manifest(example(), "m");
+  auto const line = older.find(" \"library\"");
+  older.erase(line, older.find('\n', line) + 1 - line);
+  older = with_checksum(older.substr(0, older.find(",\n \"checksum\"")));
+  CHECK(pc::parse_manifest(older, "m").state == example().state);
 }
 
 TEST_CASE("manifest: a text that is truncated or changed anywhere is refused") {
@@ -53,6 +63,9 @@ TEST_CASE("manifest: the content of a text with a correct checksum is validated 
   CHECK(test::contains(parse_error(with_checksum(R"({"format":"x")")), "its format is not"));
   CHECK(test::contains(parse_error(with_checksum(R"({"format":"parallel.checkpoint","version":3)")),
                        "is of version 3, this program reads 1 to 2"));
+  CHECK(test::contains(parse_error(with_checksum(
+                           R"({"format":"parallel.checkpoint","version":3,"library":"0.2.0")")),
+                       "is of version 3, written by ParallelLM 0.2.0, this program reads 1 to 2"));
   CHECK(test::contains(
       parse_error(with_checksum(R"({"format":"parallel.checkpoint","version":1,"state":3)")),
       "\"state\" must be an object"));

@@ -99,6 +99,7 @@ template <class T>
   return detail::common_attention_path<T>(backend, options, q, k, {out, q, k, v}, lse);
 }
 
+/// The path that attention_backward takes for these arguments, and why.
 template <class T>
 [[nodiscard]] attention_path attention_backward_path(
     attention_backend const& backend, ops::attention_backward_arguments<T> const& a) {

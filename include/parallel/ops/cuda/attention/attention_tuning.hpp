@@ -23,22 +23,22 @@ struct attention_strides {
 /// One pass of fused attention: everything that the choice of a library's kernel depends on.
 struct attention_problem {
   std::int64_t batch = 0;
-  std::int64_t sequence = 0;  // queries and keys
+  std::int64_t sequence = 0;  ///< queries and keys
   std::int64_t heads = 0;
   std::int64_t key_heads = 0;
   std::int64_t head_dim = 0;
-  std::int64_t window = -1;         // keys before its own that a query sees; negative: all
-  bool queries_after_keys = false;  // all queries come after all keys
+  std::int64_t window = -1;         ///< keys before its own that a query sees; negative: all
+  bool queries_after_keys = false;  ///< all queries come after all keys
   bool alibi = false;
   bool documents = false;
   std::int64_t full_sequence =
-      0;  // if this is a part of a sequence with documents: its length; else 0
+      0;  ///< if this is a part of a sequence with documents: its length; else 0
   bool backward = false;
-  bool deterministic = false;  // backward pass only
+  bool deterministic = false;  ///< backward pass only
   attention_strides q = {}, k = {}, v = {}, out = {};
-  attention_strides dq = {}, dk = {}, dv = {}, dout = {};  // backward pass only
-  // The largest number of documents if each is its own sequence; 0: documents are a mask. This
-  // member is compared last: problems that differ in it alone are adjacent, in ascending order.
+  attention_strides dq = {}, dk = {}, dv = {}, dout = {};  ///< backward pass only
+  /// The largest number of documents if each is its own sequence; 0: documents are a mask. This
+  /// member is compared last: problems that differ in it alone are adjacent, in ascending order.
   std::int64_t max_documents = 0;
 
   /// The strides of the gradients of keys of every query head, before those that share a key head

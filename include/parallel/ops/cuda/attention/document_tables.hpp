@@ -37,9 +37,11 @@ void make_document_tables(stream& s, kernels::document_tables const& tables);
 [[nodiscard]] constexpr std::size_t lengths_bytes(index documents) {
   return (static_cast<std::size_t>(documents) * sizeof(std::int32_t) + 15) / 16 * 16;
 }
+/// The bytes of one table of offsets.
 [[nodiscard]] constexpr std::size_t offsets_bytes(index documents) {
   return (static_cast<std::size_t>(documents + 2) * sizeof(std::int64_t) + 15) / 16 * 16;
 }
+/// The bytes of the lengths and of `tables` tables of offsets.
 [[nodiscard]] constexpr std::size_t document_tables_bytes(index documents, int tables) {
   return lengths_bytes(documents) + static_cast<std::size_t>(tables) * offsets_bytes(documents);
 }

@@ -45,6 +45,7 @@ class fused_attention {
     ops::heads_view<bf16 const> out;
     float const* lse = nullptr;
   };
+  /// The gradients over the keys of one part, in scratch memory.
   struct part_gradients {
     ops::heads_view<bf16 const> dq, dk, dv;
   };
@@ -101,7 +102,7 @@ struct attention_kernels {
   }
 
   std::unique_ptr<fused_attention> fused;
-  std::set<std::string_view> plain_reasons;  // reasons why calls ran on the plain kernels
+  std::set<std::string_view> plain_reasons;  ///< reasons why calls ran on the plain kernels
 
  private:
   static constexpr char const* no_library = "no library of fused attention";

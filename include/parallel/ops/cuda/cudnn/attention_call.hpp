@@ -12,6 +12,7 @@
 
 namespace parallel::cuda::cudnn {
 
+/// The strides of a view, as cuDNN checks them.
 template <class T>
 [[nodiscard]] attention_strides strides_of(ops::heads_view<T> const& view) {
   // cuDNN checks the stride between sequences even if there is only one; this is a valid value
@@ -53,10 +54,10 @@ struct attention_numbers {
         query_distance(static_cast<std::int32_t>(distance(options))),
         first_key(static_cast<std::int32_t>(options.positions.first_key)) {}
   float scale;
-  float window;  // column + window > row, as the graph counts them
+  float window;  ///< column + window > row, as the graph counts them
   std::int32_t query_distance, first_key;
   float masked = -std::numeric_limits<float>::infinity();
-  float other = -1e9F;  // see in_documents
+  float other = -1e9F;  ///< see in_documents
   float one = 1.0F;
 };
 

@@ -37,18 +37,22 @@ namespace parallel::cuda::cudnn {
 
 /// Identifiers (uid) of the tensors in memory.
 namespace attention_uid {
+/// The operands and results of attention and of its gradients.
 inline constexpr std::int64_t q = 1, k = 2, v = 3, out = 4, lse = 5, slopes = 6, dq = 7, dk = 8,
                               dv = 9, dout = 10;
-inline constexpr std::int64_t scale = 11, masked = 12, window = 13, one = 14;  // numbers
-inline constexpr std::int64_t dq_sum = 15;  // [B, H, S, D] floats of scratch, if not deterministic
-inline constexpr std::int64_t row_dots = 16;  // [B, H, S] floats of scratch: dout_i·out_i
-inline constexpr std::int64_t begins = 17;  // [B, S or whole] int32: where a row's document begins
-inline constexpr std::int64_t other = 18;   // number: the score of a key of another document
-inline constexpr std::int64_t distance = 19;   // number, int32: position of query 0 - that of key 0
-inline constexpr std::int64_t first_key = 20;  // number, int32: position of key 0 in the sequence
-inline constexpr std::int64_t lengths = 21;    // [documents] int32, if each is a sequence
+inline constexpr std::int64_t scale = 11, masked = 12, window = 13, one = 14;  ///< numbers
+inline constexpr std::int64_t dq_sum =
+    15;  ///< [B, H, S, D] floats of scratch, if not deterministic
+inline constexpr std::int64_t row_dots = 16;  ///< [B, H, S] floats of scratch: dout_i·out_i
+inline constexpr std::int64_t begins =
+    17;                                    ///< [B, S or whole] int32: where a row's document begins
+inline constexpr std::int64_t other = 18;  ///< number: the score of a key of another document
+inline constexpr std::int64_t distance =
+    19;  ///< number, int32: position of query 0 - that of key 0
+inline constexpr std::int64_t first_key = 20;  ///< number, int32: position of key 0 in the sequence
+inline constexpr std::int64_t lengths = 21;    ///< [documents] int32, if each is a sequence
 inline constexpr std::int64_t dk_per_head = 22,
-                              dv_per_head = 23;  // likewise, [B, H, S, D] bf16 of scratch
+                              dv_per_head = 23;  ///< likewise, [B, H, S, D] bf16 of scratch
 /// [documents + 1] int64: the beginning of each document in a tensor, and the end of the last one.
 [[nodiscard]] constexpr std::int64_t offsets_of(std::int64_t uid) { return 100 + uid; }
 }  // namespace attention_uid
@@ -276,11 +280,13 @@ void build_attention_backward(Graph& g, attention_problem const& problem) {
   }
 }
 
+/// cuDNN's graph of the forward pass.
 [[nodiscard]] inline graph attention_forward_graph(attention_problem const& problem) {
   graph g;
   build_attention_forward(g, problem);
   return g;
 }
+/// cuDNN's graph of the backward pass.
 [[nodiscard]] inline graph attention_backward_graph(attention_problem const& problem) {
   graph g;
   build_attention_backward(g, problem);

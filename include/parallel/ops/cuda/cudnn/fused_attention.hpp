@@ -68,6 +68,7 @@ class scratch_pieces {
 
 namespace parallel::cuda::cudnn {
 
+/// Fused attention by cuDNN; a plan is made for each problem that occurs.
 class attention_plans final : public fused_attention {
  public:
   explicit attention_plans(stream& s) : stream_(s), table_(made_for(s)) {

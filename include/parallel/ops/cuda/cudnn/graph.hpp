@@ -16,6 +16,7 @@
 
 namespace parallel::cuda::cudnn {
 
+/// Extents or strides of a tensor of four dimensions.
 using sizes = std::array<std::int64_t, 4>;
 
 /// Strides of dense row-major tensors.
@@ -28,12 +29,16 @@ struct arithmetic {
   cudnnDataType_t compute;
   cudnnDataType_t result;
 };
+/// Computes and stores floats.
 inline constexpr arithmetic floats = {CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT};
+/// Computes and stores 32-bit integers.
 inline constexpr arithmetic integers = {CUDNN_DATA_INT32, CUDNN_DATA_INT32};
+/// Computes and stores truth values.
 inline constexpr arithmetic logic = {CUDNN_DATA_BOOLEAN, CUDNN_DATA_BOOLEAN};
 
 class graph {
  public:
+  /// A tensor of the graph, by its position there.
   class tensor {
     friend graph;
     std::size_t position = 0;

@@ -36,11 +36,11 @@ struct matmul_shape {
   bool transpose_b = false;
   bool accumulate = false;
   matmul_epilogue epilogue = matmul_epilogue::none;
-  dtype input = dtype::f32;   // of A and B
-  dtype output = dtype::f32;  // of C
-  unsigned alignment_a = 16;  // see alignment_of
+  dtype input = dtype::f32;   ///< of A and B
+  dtype output = dtype::f32;  ///< of C
+  unsigned alignment_a = 16;  ///< see alignment_of
   unsigned alignment_b = 16;
-  unsigned alignment_c = 16;  // also of the addend
+  unsigned alignment_c = 16;  ///< also of the addend
 
   friend auto operator<=>(matmul_shape const&, matmul_shape const&) = default;
 };

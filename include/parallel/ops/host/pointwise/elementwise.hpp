@@ -14,6 +14,7 @@ namespace parallel::host {
 /// an operation as one of packs: called with the number of lanes and a pack of each input.
 struct in_packs {};
 
+/// The function of an operation, as one of packs.
 template <class T>
 [[nodiscard]] auto simd_form(in_packs, ops::constant<T> const& f) {
   return [number = float(f.value)](auto lanes) __attribute__((always_inline)) {
