@@ -81,12 +81,10 @@ void copies_and_sums(parallel::host::stream& s) {
     // [example: custom]
     std::vector<float> const x{1, 2};
     std::vector<float> y(2);
-    auto const from = std::span(x);
-    auto const to = std::span(y);
-    auto const task = [=] {
+    auto const square = [](std::span<float> to, std::span<float const> from) {
       for (std::size_t i = 0; i < to.size(); ++i) to[i] = from[i] * from[i];
     };
-    ops::custom(s, task, to, from);
+    ops::custom(s, square, std::span(y), std::span(x));
     expect(s, y, {1, 4});
     // [end]
   }
