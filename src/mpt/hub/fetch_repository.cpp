@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int max_pages = 10'000;
+constexpr std::size_t max_pages = 10'000;
 
 /// The folders of one repository in the cache.
 struct cache_paths {
@@ -237,14 +237,19 @@ class fetch {
   [[nodiscard]] listing tree_of_commit(std::string const& commit) const {
     if (auto tree = read_tree(paths_.tree(commit))) return *tree;
     listing files;
+    std::set<std::string> paths, pages;
     auto url = hub_.endpoint + wanted_.repository.api_path() + "/tree/" + commit +
                "?recursive=true&expand=false";
-    for (int page = 0; !url.empty(); ++page) {
-      parallel::require(page < max_pages, hub_.endpoint, wanted_.repository.web_path(),
-                        ": the hub's listing has no end");
-      auto const response = ask(url);
+    while (!url.empty()) {
       auto const source = net::parse_url(url).displayed();
+      parallel::require(pages.insert(url).second && pages.size() <= max_pages, source,
+                        ": the hub's listing has no end: it goes on with pages that were read");
+      auto const response = ask(url);
+      auto const count = files.size();
       add_page(files, data::parse_json(response.body, source), source);
+      for (std::size_t i = count; i < files.size(); ++i)
+        parallel::require(paths.insert(files[i].path).second, source, ": lists \"", files[i].path,
+                          "\" twice");
       url = next_page(response);
     }
     check_paths(files, hub_.endpoint + wanted_.repository.web_path());
@@ -252,7 +257,8 @@ class fetch {
     return files;
   }
 
-  /// The address in a header like Link: <https://...>; rel="next". It must be the hub's own.
+  /// The address in a header like Link: <https://...>; rel="next". A mirror may pass on the name of
+  /// the server that it copies; the page is asked of the mirror, which alone gets the token.
   [[nodiscard]] std::string next_page(net::http_response const& response) const {
     auto const link = response.header("link").value_or("");
     auto const end = link.find(">; rel=\"next\"");
@@ -261,10 +267,13 @@ class fetch {
     if (begin == std::string::npos) return {};
     auto const page = net::parse_url(response.url);
     auto const next = net::join_url(page, link.substr(begin + 1, end - begin - 1));
-    parallel::require(next.has_server_of(net::parse_url(hub_.endpoint)), page.displayed(),
+    if (next.has_server_of(net::parse_url(hub_.endpoint))) return next.text();
+    auto const target = next.text();
+    auto const path = target.find("/api/");
+    parallel::require(path != std::string::npos, page.displayed(),
                       ": the listing goes on at another server, ", next.displayed(),
                       ", which is not asked");
-    return next.text();
+    return hub_.endpoint + target.substr(path);
   }
 
   [[nodiscard]] snapshot download_missing() {

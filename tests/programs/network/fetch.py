@@ -265,6 +265,14 @@ def test_lying_listing():
     hub.reset({"path": "/tree/", "kind": "next_page", "location": "http://localhost:{files}/more"})
     fetch("lies-c", "org/tiny", status=1, says="the listing goes on at another server", HF_TOKEN=TOKEN)
     assert not hub.requests("files")
+    # a mirror that passes on the name of the server that it copies: the page is asked of the mirror
+    hub.reset({"path": "/tree/", "kind": "next_page", "location": "http://localhost:{files}{page}"})
+    fetch("next-page", "org/tiny", HF_TOKEN=TOKEN)
+    assert not [request for request in hub.requests("files") if "/tree/" in request["path"]]
+    for name, page in (("circle-a", "{path}?recursive=true&expand=false"), ("circle-b", "{path}?recursive=true&expand=false&cursor=0")):
+        hub.reset({"path": "/tree/", "kind": "next_page", "location": page})
+        fetch(name, "org/tiny", status=1, says="no end" if name == "circle-a" else "twice")
+        assert len(hub.requests("hub")) <= 4
 
 
 def test_two_processes():
