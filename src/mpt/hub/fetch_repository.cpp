@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
+#include <future>
 #include <optional>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,6 +22,7 @@
 #include <mpt/net/url.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/core/file_lock.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace mpt::hub {
 namespace {
@@ -53,9 +58,11 @@ class file_lock {
   /// and calls `on_wait` once before that. A file system without locks leaves it unlocked.
   file_lock(fs::path const& file, std::function<void()> const& on_wait) {
     namespace files = parallel::files;
+    files::require_no_links(files::parent_folder(file).parent_path().parent_path(), file);
     files::make_folders(files::parent_folder(file));
     for (bool has_waited = false;;) {
-      handle_ = parallel::descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664));
+      handle_ = parallel::descriptor(
+          ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0664));
       if (handle_.get() < 0) files::failure(file, "cannot create this lock");
       if (files::try_lock(handle_.get()) == files::lock_result::busy) {
         if (!std::exchange(has_waited, true)) on_wait();
@@ -69,8 +76,10 @@ class file_lock {
   parallel::descriptor handle_;
 };
 
-/// Writes a small file under a temporary name, and renames it: several processes may do so.
-void publish(fs::path const& file, std::string const& text) {
+/// Writes a small file below `root` under a temporary name, and renames it: several processes may
+/// do so.
+void publish(fs::path const& root, fs::path const& file, std::string const& text) {
+  parallel::files::require_no_links(root, file);
   parallel::files::make_folders(file.parent_path());
   auto temporary = file;
   temporary += fmt::format(".{}.tmp", ::getpid());
@@ -91,6 +100,31 @@ void publish(fs::path const& file, std::string const& text) {
   auto commit = parallel::read_text_file(paths.ref(revision), 4096);
   while (!commit.empty() && (commit.back() == '\n' || commit.back() == ' ')) commit.pop_back();
   return is_commit(commit) ? commit : std::string();
+}
+
+/// Whether a file has the length and the checksum of the hub's listing.
+[[nodiscard]] bool is_sound(listed_file const& file, fs::path const& path) {
+  auto const wanted = file.content();
+  std::error_code absent;
+  return fs::file_size(path, absent) == file.size &&
+         net::digest_of_file(path, *wanted.checksum) == wanted.checksum->hexadecimal;
+}
+
+/// The files of a snapshot that are links to blobs, whose names are their checksums.
+[[nodiscard]] listing linked_files(fs::path const& snapshot) {
+  listing out;
+  std::error_code absent;
+  for (fs::recursive_directory_iterator entry(snapshot, absent), end; !absent && entry != end;
+       entry.increment(absent)) {
+    if (!entry->is_symlink() || !entry->is_regular_file()) continue;
+    auto const name = fs::read_symlink(entry->path()).filename().native();
+    if (!parallel::is_hexadecimal(name) || (name.size() != 40 && name.size() != 64)) continue;
+    out.push_back({.path = entry->path().lexically_relative(snapshot).native(),
+                   .size = entry->file_size(),
+                   .git_id = name.size() == 40 ? name : std::string(),
+                   .sha256 = name.size() == 64 ? name : std::string()});
+  }
+  return out;
 }
 
 [[nodiscard]] std::string first_names(listing const& files) {
@@ -194,6 +228,16 @@ class fetch {
                         ": the cache has only a part of it, as another program left it: ", missing,
                         " is missing, and ", reason, "; get the rest once with access to the hub");
     }
+    if (!wanted_.checks_contents) return out;
+    auto files = out.files;
+    if (files.empty()) files = linked_files(folder);
+    if (wanted_.choice) files = wanted_.choice(files);
+    for (auto const& file : damaged(files, folder))
+      parallel::fail((folder / file.path).native(),
+                     ": has not the length and checksum that the hub has for it: the cache is "
+                     "damaged, and ",
+                     reason, "; get it again with access to the hub (fetch ",
+                     wanted_.repository.name, ")");
     return out;
   }
 
@@ -202,6 +246,26 @@ class fetch {
     parallel::require(wanted_.may_be_empty || !out.empty(), described(wanted_),
                       ": no file of it is asked for; it has ",
                       files.empty() ? "none" : first_names(files));
+    return out;
+  }
+
+  /// The files in the cache that are not those of the hub's listing, by their checksums.
+  [[nodiscard]] listing damaged(listing const& files, fs::path const& folder) const {
+    std::vector<char> is_good(files.size(), 1);
+    std::atomic<std::size_t> next = 0;
+    auto const compare = [&] {
+      for (std::size_t i = 0; (i = next++) < files.size();)
+        if (is_here(folder / files[i].path))
+          is_good[i] = is_sound(files[i], folder / files[i].path);
+    };
+    auto const cores = std::max(1U, std::thread::hardware_concurrency());
+    std::vector<std::future<void>> workers;
+    for (std::size_t i = 0; i < std::min<std::size_t>({files.size(), cores, 8}); ++i)
+      workers.push_back(std::async(std::launch::async, compare));
+    for (auto& worker : workers) worker.get();
+    listing out;
+    for (std::size_t i = 0; i < files.size(); ++i)
+      if (is_good[i] == 0) out.push_back(files[i]);
     return out;
   }
 
@@ -253,7 +317,7 @@ class fetch {
       url = next_page(response);
     }
     check_paths(files, hub_.endpoint + wanted_.repository.web_path());
-    publish(paths_.tree(commit), tree_text(files));
+    publish(paths_.root, paths_.tree(commit), tree_text(files));
     return files;
   }
 
@@ -281,12 +345,20 @@ class fetch {
     snapshot out{paths_.snapshot(commit), commit, chosen(tree_of_commit(commit)), 0};
     for (auto const& file : out.files) all_bytes_ += file.size;
     check_space(out);
+    if (wanted_.checks_contents)
+      for (auto const& file : damaged(out.files, out.folder)) {
+        note(
+            fmt::format("{} of {} in the cache has another checksum than the hub's; downloading it "
+                        "again",
+                        file.path, described(wanted_)));
+        remove_damaged(file, out.folder / file.path);
+      }
     for (auto const& file : out.files) {
       if (!is_here(out.folder / file.path)) out.downloaded_bytes += get_file(file, commit);
       present_bytes_ += file.size;
     }
     if (wanted_.revision != commit && cached_commit(paths_, wanted_.revision) != commit)
-      publish(paths_.ref(wanted_.revision), commit);
+      publish(paths_.root, paths_.ref(wanted_.revision), commit);
     return out;
   }
 
@@ -315,11 +387,24 @@ class fetch {
           missing, " more; make room, or set HF_HUB_CACHE to a folder on a larger disk");
   }
 
+  /// Waits until no other process downloads or removes the file.
+  [[nodiscard]] file_lock lock_of(listed_file const& file) const {
+    return {paths_.locks / (file.blob() + ".lock"), [&] {
+              note(fmt::format("another process is downloading {}; waiting for it", file.path));
+            }};
+  }
+
+  void remove_damaged(listed_file const& file, fs::path const& path) const {
+    auto const lock = lock_of(file);
+    if (is_sound(file, path)) return;  // another process has got it meanwhile
+    parallel::files::require_no_links(paths_.root, path);
+    static_cast<void>(::unlink(paths_.blob(file).c_str()));
+    static_cast<void>(::unlink(path.c_str()));
+  }
+
   /// Returns the number of bytes that were downloaded.
   [[nodiscard]] std::uint64_t get_file(listed_file const& file, std::string const& commit) {
-    file_lock const lock(paths_.locks / (file.blob() + ".lock"), [&] {
-      note(fmt::format("another process is downloading {}; waiting for it", file.path));
-    });
+    auto const lock = lock_of(file);
     auto const blob = paths_.blob(file);
     std::uint64_t bytes = 0;
     if (!is_here(blob)) {
@@ -347,6 +432,7 @@ class fetch {
 
   void link_blob(listed_file const& file, fs::path const& link) const {
     if (is_here(link)) return;
+    parallel::files::require_no_links(paths_.root, link);
     parallel::files::make_folders(link.parent_path());
     static_cast<void>(::unlink(link.c_str()));  // a link to a blob that was removed
     fs::path up = fs::path("..") / "..";
