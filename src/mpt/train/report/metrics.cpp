@@ -79,9 +79,9 @@ metrics_file::metrics_file(std::filesystem::path const& path) {
 
 void metrics_file::finish() const {
   if (file_.lost() > 0)
-    parallel::fail<parallel::storage_error>(
-        "metrics_file ", file_.path().string(), ": ", file_.lost(),
-        " lines were lost: they could not be written, as on a full disk");
+    parallel::fail<parallel::storage_error>("metrics_file ", file_.path().string(), ": ",
+                                            file_.lost(),
+                                            " lines were lost: ", file_.loss_reason());
 }
 
 }  // namespace mpt
