@@ -57,6 +57,7 @@ bool appended_file::waits_for_room() {
 std::string appended_file::loss_reason() const {
   if (loss_code_ == EPIPE) return "its reader has left";
   if (loss_code_ == EAGAIN) return "its reader took nothing for seconds";
+  if (loss_code_ == EFBIG) return "the limit on the size of files is reached (ulimit -f)";
   return "they could not be written, as on a full disk";
 }
 
