@@ -351,7 +351,8 @@ class fetch {
             fmt::format("{} of {} in the cache has another checksum than the hub's; downloading it "
                         "again",
                         file.path, described(wanted_)));
-        remove_damaged(file, out.folder / file.path);
+        parallel::files::require_no_links(paths_.root, out.folder / file.path);
+        static_cast<void>(::unlink((out.folder / file.path).c_str()));
       }
     for (auto const& file : out.files) {
       if (!is_here(out.folder / file.path)) out.downloaded_bytes += get_file(file, commit);
@@ -387,25 +388,16 @@ class fetch {
           missing, " more; make room, or set HF_HUB_CACHE to a folder on a larger disk");
   }
 
-  /// Waits until no other process downloads or removes the file.
-  [[nodiscard]] file_lock lock_of(listed_file const& file) const {
-    return {paths_.locks / (file.blob() + ".lock"), [&] {
-              note(fmt::format("another process is downloading {}; waiting for it", file.path));
-            }};
-  }
-
-  void remove_damaged(listed_file const& file, fs::path const& path) const {
-    auto const lock = lock_of(file);
-    if (is_sound(file, path)) return;  // another process has got it meanwhile
-    parallel::files::require_no_links(paths_.root, path);
-    static_cast<void>(::unlink(paths_.blob(file).c_str()));
-    static_cast<void>(::unlink(path.c_str()));
-  }
-
   /// Returns the number of bytes that were downloaded.
   [[nodiscard]] std::uint64_t get_file(listed_file const& file, std::string const& commit) {
-    auto const lock = lock_of(file);
+    file_lock const lock(paths_.locks / (file.blob() + ".lock"), [&] {
+      note(fmt::format("another process is downloading {}; waiting for it", file.path));
+    });
     auto const blob = paths_.blob(file);
+    if (wanted_.checks_contents && is_here(blob) && !is_sound(file, blob)) {
+      static_cast<void>(::unlink(blob.c_str()));
+      parallel::require(!is_here(blob), blob.native(), ": is no file of the hub; remove it");
+    }
     std::uint64_t bytes = 0;
     if (!is_here(blob)) {
       auto const url = hub_.endpoint + wanted_.repository.web_path() + "/resolve/" + commit + "/" +
