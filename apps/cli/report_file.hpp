@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -59,7 +58,7 @@ inline void write_report_file(std::filesystem::path file, std::string const& tex
     return parallel::replace_text_file(file, text);
   mpt::appended_file out(file);
   out.add(text);
-  parallel::require(out.lost() == 0, file.native(), ": cannot write: ", out.loss_reason());
+  if (out.lost() > 0) parallel::files::failure(file, "cannot write", out.loss_code());
 }
 
 }  // namespace apps

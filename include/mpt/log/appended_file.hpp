@@ -33,8 +33,9 @@ class appended_file {
 
   /// The number of records lost so far.
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
-  /// Why the last of them was lost.
+  /// Why the last of them was lost: as a clause, and the system's code.
   [[nodiscard]] std::string loss_reason() const;
+  [[nodiscard]] int loss_code() const { return loss_code_; }
 
  private:
   /// Whether a full pipe has room now.
