@@ -228,11 +228,11 @@ class fetch {
                         ": the cache has only a part of it, as another program left it: ", missing,
                         " is missing, and ", reason, "; get the rest once with access to the hub");
     }
+    listing linked;  // in place of the listing that is not there
+    if (out.files.empty() && !wanted_.may_be_empty)
+      linked = wanted_.choice ? wanted_.choice(linked_files(folder)) : linked_files(folder);
     if (!wanted_.checks_contents) return out;
-    auto files = out.files;
-    if (files.empty()) files = linked_files(folder);
-    if (wanted_.choice) files = wanted_.choice(files);
-    for (auto const& file : damaged(files, folder))
+    for (auto const& file : damaged(out.files.empty() ? linked : out.files, folder))
       parallel::fail((folder / file.path).native(),
                      ": has not the length and checksum that the hub has for it: the cache is "
                      "damaged, and ",
