@@ -35,6 +35,7 @@ void fetch(arguments const& args) {
   wanted.repository.name = args.name;
   if (args.dataset) wanted.repository.kind = mpt::hub::repository_kind::dataset;
   wanted.revision = args.revision;
+  wanted.checks_contents = true;
   wanted.choice = [&](mpt::hub::listing const& files) {
     return matching(files, args.include, args.exclude);
   };

@@ -134,11 +134,13 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
   auto last_poll = std::chrono::steady_clock::now();
   auto const poll_ranks = [&] {
     auto const signal = ranks.poll_events(poll_interval);
-    if (!signal) return;
+    if (!signal || (*signal == SIGPIPE && is_stop_requested)) return;
     say("launch: {} {}\n", ::strsignal(*signal),
         is_stop_requested ? "again: the ranks are ended"
                           : "is passed on to the ranks; a second one ends them");
-    ranks.send(is_stop_requested ? SIGKILL : *signal);
+    int const forwarded =
+        *signal == SIGPIPE ? SIGTERM : *signal;  // the ranks' own outputs are whole
+    ranks.send(is_stop_requested ? SIGKILL : forwarded);
     if (!std::exchange(is_stop_requested, true)) meeting.announce_leave();
   };
   // a failure is announced before this node goes on, unless it must stop

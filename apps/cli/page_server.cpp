@@ -2,17 +2,21 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
+#include <mpt/ascii.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/failures.hpp>
 #include <parallel/core/hexadecimal.hpp>
@@ -29,27 +33,6 @@ std::string random_token() {
   return parallel::hexadecimal(bytes);
 }
 
-/// A browser's request, up to the end of its head; "" if it does not come within seconds.
-std::string read_head(int connection) {
-  constexpr std::size_t longest = 16'384;
-  std::string out;
-  std::array<char, 4096> part{};
-  while (out.find("\r\n\r\n") == std::string::npos) {
-    auto const count = ::recv(connection, part.data(), part.size(), 0);
-    if (count <= 0 || out.size() > longest) return {};
-    out.append(part.data(), static_cast<std::size_t>(count));
-  }
-  return out;
-}
-
-void send_all(int connection, std::string_view text) {
-  while (!text.empty()) {
-    auto const count = ::send(connection, text.data(), text.size(), MSG_NOSIGNAL);
-    if (count <= 0) return;  // the browser has left
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-}
-
 /// `more`: further lines of the head.
 std::string plain_response(std::string_view status, std::string_view text,
                            std::string_view more = {}) {
@@ -60,7 +43,74 @@ std::string plain_response(std::string_view status, std::string_view text,
       status, text.size() + 1, more, text);
 }
 
+/// Whether every Host line of a request's head names this machine, and there is one. A page of
+/// another site reads this server's answers only under the name of that site.
+bool names_this_machine(std::string_view head) {
+  constexpr std::array<std::string_view, 3> names{"127.0.0.1", "localhost", "[::1]"};
+  bool is_named = false;
+  while (!head.empty()) {
+    auto const line = head.substr(0, head.find("\r\n"));
+    head.remove_prefix(std::min(line.size() + 2, head.size()));
+    auto const colon = line.find(':');
+    if (colon == line.npos || mpt::lower_case(line.substr(0, colon)) != "host") continue;
+    auto const host = mpt::lower_case(mpt::trimmed(line.substr(colon + 1)));
+    auto const name = std::string_view(host).substr(0, host.find(':', host.find(']') + 1));
+    if (std::ranges::find(names, name) == names.end()) return false;
+    is_named = true;
+  }
+  return is_named;
+}
+
+constexpr std::size_t most_browsers = 64;
+constexpr std::chrono::seconds request_time{10};  // for the whole head of a request
+constexpr std::chrono::seconds answer_time{60};   // for the whole answer
+
 }  // namespace
+
+/// A browser that is connected. Its request is read, and its answer written, as far as each goes
+/// without waiting, so that a slow browser holds up no other.
+class page_server::browser {
+ public:
+  explicit browser(parallel::descriptor connection) : connection_(std::move(connection)) {}
+
+  /// What it waits for.
+  [[nodiscard]] ::pollfd event() const {
+    return {connection_.get(), static_cast<short>(answer_.empty() ? POLLIN : POLLOUT), 0};
+  }
+  [[nodiscard]] bool is_over() const { return is_over_ || clock::now() > deadline_; }
+
+  /// Called when the event has come; `respond` makes the answer to a request.
+  void proceed(std::function<std::string(std::string_view)> const& respond) {
+    if (!answer_.empty()) return send_some();
+    constexpr std::size_t longest = 16'384;
+    std::array<char, 4096> part{};
+    auto const count = ::recv(connection_.get(), part.data(), part.size(), MSG_DONTWAIT);
+    is_over_ = (count <= 0 && !is_premature()) || request_.size() > longest;
+    if (count <= 0) return;
+    request_.append(part.data(), static_cast<std::size_t>(count));
+    if (request_.find("\r\n\r\n") == std::string::npos) return;
+    answer_ = respond(request_);
+    deadline_ = clock::now() + answer_time;
+    send_some();
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  [[nodiscard]] static bool is_premature() { return errno == EINTR || errno == EAGAIN; }
+
+  void send_some() {
+    auto const count =
+        ::send(connection_.get(), answer_.data(), answer_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count > 0) answer_.erase(0, static_cast<std::size_t>(count));
+    is_over_ = answer_.empty() || (count <= 0 && !is_premature());
+  }
+
+  parallel::descriptor connection_;
+  clock::time_point deadline_ = clock::now() + request_time;
+  std::string request_, answer_;
+  bool is_over_ = false;
+};
 
 page_server::page_server(std::uint16_t port)
     : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
@@ -100,6 +150,11 @@ std::string page_server::response_to(std::string_view request,
                                      std::function<std::string()> const& make_page,
                                      int refresh_seconds) const {
   if (!request.starts_with("GET ")) return plain_response("405 Method Not Allowed", "only GET");
+  if (!names_this_machine(request))
+    return plain_response(
+        "403 Forbidden",
+        "this page is shown at 127.0.0.1 and localhost alone, by report's address; "
+        "from elsewhere use a tunnel: ssh -L PORT:127.0.0.1:PORT HOST");
   request.remove_prefix(4);
   if (!has_token(request.substr(0, request.find(' '))))
     return plain_response("403 Forbidden", "this address lacks the token that report has printed");
@@ -117,21 +172,29 @@ std::string page_server::response_to(std::string_view request,
   }
 }
 
+void page_server::accept_browser(std::vector<browser>& browsers) const {
+  parallel::descriptor connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  parallel::require(
+      connection.get() >= 0 || errno == EINTR || errno == ECONNABORTED || errno == EMFILE,
+      "--serve: no more connections: ", std::generic_category().message(errno));
+  if (connection.get() < 0) return;
+  if (browsers.size() == most_browsers) browsers.erase(browsers.begin());  // the oldest
+  browsers.emplace_back(std::move(connection));
+}
+
 void page_server::answer(std::function<std::string()> const& make_page, int refresh_seconds) {
+  std::vector<browser> browsers;
+  auto const respond = [&](std::string_view request) {
+    return response_to(request, make_page, refresh_seconds);
+  };
   while (true) {
-    parallel::descriptor const connection(
-        ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (connection.get() < 0) {
-      parallel::require(errno == EINTR || errno == ECONNABORTED || errno == EMFILE,
-                        "--serve: no more connections: ", std::generic_category().message(errno));
-      continue;
-    }
-    timeval const patience{.tv_sec = 5, .tv_usec = 0};
-    for (int const direction : {SO_RCVTIMEO, SO_SNDTIMEO})
-      ::setsockopt(connection.get(), SOL_SOCKET, direction, &patience, sizeof patience);
-    auto const request = read_head(connection.get());
-    if (!request.empty())
-      send_all(connection.get(), response_to(request, make_page, refresh_seconds));
+    std::vector<::pollfd> events{{listener_.get(), POLLIN, 0}};
+    for (auto const& one : browsers) events.push_back(one.event());
+    if (::poll(events.data(), events.size(), browsers.empty() ? -1 : 1000) < 0) continue;
+    for (std::size_t i = 0; i < browsers.size(); ++i)
+      if (events[i + 1].revents != 0) browsers[i].proceed(respond);
+    std::erase_if(browsers, [](browser const& one) { return one.is_over(); });
+    if (events[0].revents != 0) accept_browser(browsers);
   }
 }
 

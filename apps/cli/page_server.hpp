@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <parallel/core/file.hpp>
 
@@ -18,12 +19,15 @@ class page_server {
   /// The address that shows the page, with the token that this server has chosen.
   [[nodiscard]] std::string address() const;
 
-  /// Answers requests, one after another, without end. `make_page` returns the current page, or
-  /// throws a parallel::error, which the browser shows. A browser asks again after
+  /// Answers requests without end; a slow browser holds up no other. `make_page` returns the
+  /// current page, or throws a parallel::error, which the browser shows. A browser asks again after
   /// `refresh_seconds`.
   [[noreturn]] void answer(std::function<std::string()> const& make_page, int refresh_seconds);
 
  private:
+  class browser;
+
+  void accept_browser(std::vector<browser>& browsers) const;
   [[nodiscard]] bool has_token(std::string_view target) const;
   [[nodiscard]] std::string response_to(std::string_view request,
                                         std::function<std::string()> const& make_page,

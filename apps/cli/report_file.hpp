@@ -4,14 +4,13 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
+#include <mpt/log/appended_file.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
@@ -49,17 +48,17 @@ inline void check_report_file(std::string_view option, std::filesystem::path con
                       "name or folder");
 }
 
-/// Writes a report file, completely or not at all, unless it is a device or a pipe.
+/// Writes a report file, completely or not at all, unless it is a device or a pipe; a pipe must
+/// have a reader.
 inline void write_report_file(std::filesystem::path file, std::string const& text) {
   namespace fs = std::filesystem;
   std::error_code unreadable;
   if (fs::is_symlink(file, unreadable)) file = fs::weakly_canonical(file, unreadable);
   if (!fs::exists(file, unreadable) || fs::is_regular_file(file, unreadable))
     return parallel::replace_text_file(file, text);
-  errno = 0;
-  std::ofstream out(file, std::ios::app);
-  out << text << std::flush;
-  if (!out.good()) parallel::files::failure(file, "cannot write");
+  mpt::appended_file out(file);
+  out.add(text);
+  if (out.lost() > 0) parallel::files::failure(file, "cannot write", out.loss_code());
 }
 
 }  // namespace apps

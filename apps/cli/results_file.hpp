@@ -29,6 +29,11 @@ class results_file {
   /// Whether standard output is the document's, so that no other text may be printed there.
   [[nodiscard]] bool is_printed_alone() const { return file_ == "-"; }
 
+  /// The file; "" where it is not asked for, or printed.
+  [[nodiscard]] std::filesystem::path file() const {
+    return is_printed_alone() ? std::filesystem::path() : file_;
+  }
+
   /// Throws unless the document can be written: see check_report_file.
   void check(std::vector<std::filesystem::path> const& inputs = {}) const {
     check_report_file("--json", file_, inputs);

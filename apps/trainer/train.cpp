@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <mpt/config/read_train.hpp>
+#include <mpt/config/written_files.hpp>
 #include <mpt/config/written_keys.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/trackers/open_trackers.hpp>
@@ -475,6 +476,10 @@ int train_program(int argc, char** argv, std::string const& description,
       written = mpt::written_keys(document);
     });
     config.output.loggers.settings = std::move(written);
+    auto const conflict =
+        mpt::file_conflict(json.file(), config.checkpoint.save_folder,
+                           {config.output.metrics_file, config.output.loggers.csv.value_or("")});
+    parallel::require(conflict.empty(), "--json: ", conflict);
     if (apps::is_primary()) {
       if (auto const line = describe_ignored(config.output.report); !line.empty())
         mpt::console::say("{}\n", line);

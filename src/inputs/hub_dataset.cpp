@@ -53,7 +53,9 @@ mpt::hub::snapshot fetch_with(mpt::hub::wanted_repository const& wanted,
   auto const settings = mpt::hub::read_settings();
   if (!is_primary_here() && !settings.offline && !cached_repository(wanted, settings))
     std::this_thread::sleep_for(std::chrono::seconds(2));
-  return mpt::hub::fetch_repository(wanted, settings, network, events);
+  auto checked = wanted;
+  checked.checks_contents = wanted.checks_contents || is_primary_here();  // once on each machine
+  return mpt::hub::fetch_repository(checked, settings, network, events);
 }
 
 /// Throws if no file of the set can be read as rows; says why.

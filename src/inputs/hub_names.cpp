@@ -51,6 +51,7 @@ template <class Get>
   mpt::hub::wanted_repository out;
   out.repository.name = name;
   out.choice = mpt::hub::tokenizer_files;
+  out.checks_contents = true;  // its files are small
   out.missing_file = mpt::hub::missing_tokenizer_file;
   return out;
 }

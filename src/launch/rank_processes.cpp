@@ -184,6 +184,8 @@ std::optional<int> rank_processes::poll_events(std::chrono::milliseconds timeout
          sizeof signal_information)
     if (signal_information.ssi_signo != SIGCHLD)
       received = static_cast<int>(signal_information.ssi_signo);
+  if (!received && has_lost_reader_ && !std::exchange(is_reader_loss_told_, true))
+    received = SIGPIPE;
   reap();
   return received;
 }
@@ -194,6 +196,7 @@ void rank_processes::show() {
     for (int pieces = 0; pieces < 16 && stream.can_read() && stream.read_some(); ++pieces)
       stream.show_pending();
   }
+  for (auto const& stream : streams_) has_lost_reader_ |= stream.has_lost_reader;
   std::erase_if(streams_, [](output_stream const& stream) {
     return stream.input.get() < 0 && stream.pending.empty();
   });
@@ -228,6 +231,7 @@ void rank_processes::output_stream::show_pending() {
                               std::min(max_piece, pending.size() - written_size));
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) {
+      has_lost_reader = size < 0 && errno == EPIPE;
       written_size = pending.size();  // lost, as where a terminal is closed; the log has the text
       break;
     }

@@ -66,7 +66,8 @@ class rank_processes {
   void start(rank_command const& command);
 
   /// Waits for events, at most for `timeout`: shows the output of ranks and records how they end.
-  /// Returns the signal that this process received, if there is one.
+  /// Returns the signal that this process received, if there is one; SIGPIPE once the reader of its
+  /// own output has left, as in `launch ... | head`.
   std::optional<int> poll_events(std::chrono::milliseconds timeout);
 
   /// Sends a signal to the ranks and their descendants.
@@ -96,6 +97,7 @@ class rank_processes {
     parallel::descriptor log;
     std::string pending = {};  // not shown yet: the reader of this process's output may be slow
     bool is_log_cut = false;   // the log lacks some of what was printed
+    bool has_lost_reader = false;
 
     static constexpr std::size_t max_pending = std::size_t{1} << 20;
     [[nodiscard]] bool can_read() const { return input.get() >= 0 && pending.size() < max_pending; }
@@ -117,6 +119,7 @@ class rank_processes {
   std::optional<rank_end> failure_;
   std::optional<parallel::steady_time> end_requested_;
   int last_sent_ = 0;  // a signal
+  bool has_lost_reader_ = false, is_reader_loss_told_ = false;
   int end_signal_ = 0;
 };
 

@@ -56,7 +56,8 @@ std::string read_key(int file, std::chrono::milliseconds wait) {
 }  // namespace
 
 run_key run_key::read(std::filesystem::path const& file, std::chrono::milliseconds wait) {
-  parallel::descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  parallel::descriptor const in(
+      ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (in.get() < 0) parallel::files::failure(file, "this run's key cannot be read");
   struct ::stat status {};
   parallel::require(::fstat(in.get(), &status) == 0 && S_ISREG(status.st_mode) &&

@@ -53,16 +53,17 @@ inline void write_sealed(std::filesystem::path const& file, run_key const& key,
 /// read.
 [[nodiscard]] inline std::optional<sealed_text> read_sealed(std::filesystem::path const& file,
                                                             run_key const& key) {
-  parallel::descriptor const input(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  parallel::descriptor const input(
+      ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (input.get() < 0) {
     if (errno != ENOENT) parallel::files::failure(file, "cannot be read");
     return std::nullopt;
   }
   struct ::stat status {};
+  if (::fstat(input.get(), &status) == 0 && !S_ISREG(status.st_mode)) return sealed_text{};
   std::string content(std::size_t{1} << 20, '\0');
   auto const size = ::read(input.get(), content.data(), content.size());
-  if (size < 0 || ::fstat(input.get(), &status) != 0)
-    parallel::files::failure(file, "cannot be read");
+  if (size < 0) parallel::files::failure(file, "cannot be read");
   content.resize(static_cast<std::size_t>(size));
   auto const line_end = content.find('\n');
   if (line_end == std::string::npos) return sealed_text{};

@@ -18,13 +18,37 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <mpt/console/say.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/failures.hpp>
 
+#include <process/exit_code.hpp>
+
 namespace apps {
+
+/// Where memory is limited (ulimit -v, ulimit -d), makes a message and the code of a lack of memory
+/// out of a fault: oneDNN's compiler of kernels, for one, writes into memory that it did not get.
+inline void explain_faults() {
+  auto const is_limited = [](auto resource) {
+    ::rlimit limit{};
+    return ::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  };
+  if (!is_limited(RLIMIT_AS) && !is_limited(RLIMIT_DATA)) return;
+  struct ::sigaction action {};
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  action.sa_handler = [](int) {
+    constexpr std::string_view text =
+        "error: this process wrote where it has no memory, most likely as none is left: take less "
+        "(a "
+        "smaller batch, fewer threads), or raise the limits on memory (ulimit -v, ulimit -d)\n";
+    static_cast<void>(::write(STDERR_FILENO, text.data(), text.size()));
+    ::_exit(static_cast<int>(exit_code::out_of_memory));
+  };
+  for (int const fault : {SIGSEGV, SIGBUS}) static_cast<void>(::sigaction(fault, &action, nullptr));
+}
 
 /// Makes closed standard streams safe, so that no file that is opened later gets their numbers:
 /// writing to a closed standard output fails, and writing to a closed standard error is lost. A
@@ -36,6 +60,7 @@ inline void settle_process() {
     static_cast<void>(::setrlimit(RLIMIT_NOFILE, &files));
   }
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
+  explain_faults();
   for (int const stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;
     // the lowest number that is free is this one

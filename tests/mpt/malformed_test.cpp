@@ -507,7 +507,8 @@ std::string document_of(std::deque<group> const& groups) {
   text +=
       "\nA process that the system kills (128 and the signal's number: 137 by SIGKILL, often for "
       "memory; 139 by\na segmentation fault) says nothing itself; where ranks are processes, the "
-      "others or mpirun name it.\n";
+      "others or mpirun name it.\nWhere memory is limited (ulimit -v, ulimit -d), a segmentation "
+      "fault is an error with status 5.\n";
   for (auto const& group : groups) {
     text += "\n## " + group.heading + "\n\n| given | message |\n|---|---|\n";
     for (auto const& [input, message] : group.rows)

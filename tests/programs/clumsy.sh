@@ -92,6 +92,20 @@ status=0
 (ulimit -n 9; "$programs/launch" -n 2 pretrain small.yaml > /dev/null 2> err) || status=$?
 [[ $status == 5 ]] || { cat err >&2; fail "launch with few open files: status $status"; }
 says 'raise the limit on open files (ulimit -n)'
+for kibibytes in $(seq 90000 9000 180000); do  # of some of these sizes libraries fault instead of saying that none is left
+  status=0
+  (ulimit -d "$kibibytes"; "$programs/pretrain" small.yaml max_duration=1ba > /dev/null 2> err) || status=$?
+  [[ $status == 0 || $status == 5 ]] || { cat err >&2; fail "$kibibytes KiB of data: status $status"; }
+  [[ $status == 0 ]] || says '(ulimit -'
+done
+rm err
+(ulimit -d 4000000; exec "$programs/pretrain" small.yaml max_duration=100000ba > /dev/null 2> err) & faulty=$!
+until [[ -s err ]]; do sleep 0.05; done
+kill -SEGV $faulty
+status=0
+wait $faulty || status=$?
+[[ $status == 5 ]] || { cat err >&2; fail "a fault where memory is limited: status $status"; }
+says 'error: this process wrote where it has no memory'
 
 # Files to which results cannot go.
 cp -r hf precious

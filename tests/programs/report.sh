@@ -62,7 +62,7 @@ server=$!
 trap 'kill $server 2> /dev/null || true' EXIT
 for ((i = 0; i < 200; ++i)); do [[ -s address ]] && break; sleep 0.05; done
 python3 - "$(cat address)" << 'PYTHON' & serving=$!
-import json, re, socket, sys, urllib.error, urllib.request
+import json, re, socket, sys, time, urllib.error, urllib.request
 address = sys.argv[1]
 host, port, token = re.fullmatch(r"http://(127\.0\.0\.1):(\d+)/\?token=([0-9a-f]{32})", address).groups()
 def status(url, **options):
@@ -80,7 +80,30 @@ for url in (base, base + "?token=", base + "?token=" + wrong, base + "?token=" +
 assert status(address, data=b"x") == 405
 listening = [line.split() for line in open("/proc/net/tcp") if line.split()[1].endswith(f":{int(port):04X}") and line.split()[3] == "0A"]
 assert [line[1] for line in listening] == [f"0100007F:{int(port):04X}"], "listens elsewhere than on the loopback"
-slow = socket.create_connection((host, int(port)))  # says nothing, and holds nobody up for long
+def status_for(*hosts):  # of a request with these Host lines
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        lines = [f"GET /?token={token} HTTP/1.1", *(f"{name}: {value}" for name, value in hosts), "", ""]
+        connection.sendall("\r\n".join(lines).encode())
+        return int(connection.makefile("rb").readline().split()[1])
+for name in ("127.0.0.1", f"127.0.0.1:{port}", "localhost:9999", "LocalHost", "[::1]:8080"):  # 9999: of a tunnel
+    assert status_for(("Host", name)) == 200, name
+for name in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "localhost.", "", "127.0.0.1@evil.example", "[::1", "192.168.0.1"):
+    assert status_for(("host", name)) == 403, name
+assert status_for() == 403 and status_for(("Host", "127.0.0.1"), ("Host", "evil.example")) == 403
+silent = [socket.create_connection((host, int(port))) for _ in range(80)]  # more than are served at a time
+deaf = socket.create_connection((host, int(port)))  # takes nothing of the answer
+deaf.sendall(f"GET /?token={token} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+dripping, begun = socket.create_connection((host, int(port))), time.monotonic()
+while True:  # a byte now and then does not hold the server up, and is not waited for without end
+    try:
+        dripping.send(b"G")
+        dripping.settimeout(0.5)
+        if not dripping.recv(1): break
+    except TimeoutError: pass
+    except OSError: break
+    asked = time.monotonic()
+    assert status(address) == 200 and time.monotonic() - asked < 3, "a slow browser holds up another"
+    assert time.monotonic() - begun < 30, "a request has no end"
 with open("served/metrics.jsonl", "a") as file:
     file.write(json.dumps({"time/batch": 41, "time/train_seconds": 1e3, "loss/train/total": 0.4242}) + "\n")
 assert "0.4242" in urllib.request.urlopen(address, timeout=20).read().decode(), "what the run wrote since is not shown"

@@ -17,6 +17,7 @@ namespace mpt::data {
 using parallel::checkpoint::count_member;
 using parallel::checkpoint::member;
 using parallel::checkpoint::parse_json;
+using parallel::checkpoint::parse_json_in_parts;
 using parallel::checkpoint::string_member;
 
 /// `value` as Python's json.dumps(value, sort_keys=True) prints it.

@@ -9,10 +9,11 @@
 //
 // A shard is read under a shared lock, and downloaded or removed under an exclusive one. So
 // threads, processes, and machines that share the folder, download a shard once, and who finds the
-// lock of a downloader that died goes on with its part. Where the files of all sets together would
-// have more bytes than the limit, shards are removed that nobody reads: first those that are not
-// expected, from the one whose reading began longest ago. A part counts with all bytes that it will
-// have. On network disks whose lists of files lag behind, the limit is approximate.
+// lock of a downloader that died goes on with its part. Whenever a shard is taken, its checksum is
+// compared: one that has changed on the disk is downloaded again. Where the files of all sets
+// together would have more bytes than the limit, shards are removed that nobody reads: first those
+// that are not expected, from the one whose reading began longest ago. A part counts with all bytes
+// that it will have. On network disks whose lists of files lag behind, the limit is approximate.
 #pragma once
 
 #include <chrono>
@@ -116,7 +117,6 @@ class shard_cache {
     remote_set source;
     std::vector<mds_shard> shards{};
     std::unordered_map<std::string, std::size_t> numbers{};  ///< of the shards, by file name
-    std::vector<bool> is_checked{};  ///< by shard: this process has compared its checksums
     std::vector<std::unique_ptr<connection>> idle_connections{};
   };
 
@@ -136,7 +136,7 @@ class shard_cache {
 
   [[nodiscard]] outcome try_take(shard_location location, byte_lock& lock, urgency wanted,
                                  std::stop_token const& stop);
-  [[nodiscard]] bool is_present(shard_location location);
+  [[nodiscard]] bool is_present(shard_location location) const;
   [[nodiscard]] bool make_room(shard_location location, urgency wanted,
                                std::stop_token const& stop);
   /// The locks under which the cache's files are counted.

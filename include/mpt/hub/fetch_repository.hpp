@@ -39,6 +39,9 @@ struct wanted_repository {
   std::string revision = "main";
   file_choice choice{};       ///< empty: all files
   bool may_be_empty = false;  ///< whether the choice may be of no file
+  /// Whether files that the cache has are compared with their checksums. One that differs is
+  /// downloaded again.
+  bool checks_contents = false;
   /// Names a file that a snapshot lacks; returns an empty name where it lacks none. It is asked
   /// where the cache has no listing of the snapshot, since another program made it. Without it such
   /// a snapshot is taken as it is.

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include <parallel/core/error.hpp>
@@ -26,16 +27,25 @@ class appended_file {
 
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
 
-  /// Appends `record`; a record that cannot be written whole is lost and the file is cut back.
+  /// Appends `record`; a record that cannot be written whole is lost and the file is cut back. The
+  /// reader of a full pipe is waited for, once for seconds, and not again until it reads.
   void add(std::string_view record);
 
   /// The number of records lost so far.
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
+  /// Why the last of them was lost: as a clause, and the system's code.
+  [[nodiscard]] std::string loss_reason() const;
+  [[nodiscard]] int loss_code() const { return loss_code_; }
 
  private:
+  /// Whether a full pipe has room now.
+  [[nodiscard]] bool waits_for_room();
+
   std::filesystem::path path_;
   parallel::descriptor handle_;
   std::uint64_t lost_ = 0;
+  int loss_code_ = 0;  // errno of the last loss
+  bool is_reader_late_ = false;
 };
 
 /// Opens `path` for appending and creates its folder. An error has `subject` before and `advice`

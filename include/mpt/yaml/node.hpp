@@ -89,8 +89,8 @@ void check_size(config_size const& size, config_limits const& limits, std::strin
 /// A value in words, for "expected an integer, found ...".
 [[nodiscard]] std::string describe(config_node const& node);
 
-/// The content of a small text file or pipe. Throws when the file is absent, is a folder, or is
-/// longer than the limit.
+/// The content of a small text file or pipe. Throws when the file is absent, is a folder or a
+/// device, or is longer than the limit, and for a pipe into which nobody writes.
 [[nodiscard]] std::string read_small_file(std::filesystem::path const& path,
                                           config_limits const& limits = {});
 

@@ -140,6 +140,21 @@ inline void make_folders(std::filesystem::path const& folder) {
   for (auto const& created : missing) sync_folder(created.parent_path());
 }
 
+/// Throws if a folder between `root` and `path` is a link: what is written below it would be
+/// elsewhere.
+inline void require_no_links(std::filesystem::path const& root, std::filesystem::path const& path) {
+  auto folder = root;
+  for (auto const& name : path.parent_path().lexically_relative(root)) {
+    if (name == ".") continue;
+    folder /= name;
+    std::error_code absent;
+    if (std::filesystem::is_symlink(std::filesystem::symlink_status(folder, absent)))
+      fail(folder.native(), ": is a link to ",
+           std::filesystem::read_symlink(folder, absent).native(),
+           ", and nothing is written through links here; remove it");
+  }
+}
+
 /// Removes a file, or a folder with all that it holds.
 inline void remove_tree(std::filesystem::path const& path) {
   std::error_code problem;
@@ -225,7 +240,7 @@ class input_file {
   return out;
 }
 
-/// A file that is written at any offset.
+/// A file that is written at any offset. A link is not followed, and a pipe not waited for.
 class output_file {
  public:
   /// The treatment of an existing file: `refuse` throws, `replace` truncates it, `keep` writes into
@@ -236,13 +251,16 @@ class output_file {
   output_file(std::filesystem::path path, existing policy)
       : path_(std::move(path)),
         handle_(::open(path_.c_str(),
-                       O_WRONLY | O_CLOEXEC |
+                       O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK |
                            (policy == existing::keep
                                 ? 0
                                 : O_CREAT | (policy == existing::replace ? O_TRUNC : O_EXCL)),
                        0666)) {
-    if (handle_.get() < 0)
-      files::failure(path_, policy == existing::keep ? "cannot open" : "cannot create");
+    if (handle_.get() >= 0) return;
+    int const problem = errno;
+    require(problem != ELOOP, path_.native(),
+            ": is a link, and nothing is written through it; remove it, or name what it leads to");
+    files::failure(path_, policy == existing::keep ? "cannot open" : "cannot create", problem);
   }
 
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }

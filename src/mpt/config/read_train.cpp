@@ -17,6 +17,7 @@
 #include <mpt/config/run/read_algorithms.hpp>
 #include <mpt/config/run/read_parallelism.hpp>
 #include <mpt/config/run/read_system.hpp>
+#include <mpt/config/written_files.hpp>
 #include <mpt/yaml/document.hpp>
 
 namespace mpt {
@@ -238,6 +239,16 @@ std::array<std::string, 2> finetuning_sets() {
   return {"train" + loader, "eval" + loader};
 }
 
+/// Refuses names for metrics under which the run writes something else.
+void check_written_files(config_reader const& reader, output_config const& output,
+                         std::string const& save_folder) {
+  auto const table = output.loggers.csv.value_or("");
+  auto const metrics = file_conflict(output.metrics_file, save_folder);
+  reader.check("metrics_file", metrics.empty(), metrics);
+  auto const csv = file_conflict(table, save_folder, {output.metrics_file});
+  reader.check("loggers", csv.empty(), "csv.filename ", csv);
+}
+
 /// Reads a document into `config`, whose report has the keys that were asked for also when this
 /// throws.
 void read_into(train_config& config, config_node const& document,
@@ -282,6 +293,7 @@ void read_into(train_config& config, config_node const& document,
   detail::read_logging(reader, config.output);
   config.output.metrics_file = detail::read_path(reader, "metrics_file", config.run.name);
   config.output.loggers = read_loggers(reader.section("loggers"), config.run.name);
+  check_written_files(reader, config.output, config.checkpoint.save_folder);
   config.execution.recompute = std::move(recompute);
   detail::read_system(reader, config.checkpoint, config.run, config.execution);
   if (has_targets && !recomputes(config.execution))

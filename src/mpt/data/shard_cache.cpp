@@ -141,9 +141,11 @@ void shard_cache::open(set_state& set) {
                         " would be put and removed among them; name an empty folder, or one that "
                         "does not exist, as local");
   }
-  parallel::files::make_folders(work_folder(set.source));
   auto const locks = locks_of(set.source);
-  parallel::descriptor const created(::open(locks.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  parallel::files::require_no_links(folder, locks);
+  parallel::files::make_folders(work_folder(set.source));
+  parallel::descriptor const created(
+      ::open(locks.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (created.get() < 0) parallel::files::failure(locks, "cannot create this file of locks");
   byte_lock lock(locks, index_byte);
   wait_for(lock, folder, {});
@@ -175,7 +177,6 @@ void shard_cache::download_index(set_state& set) {
 void shard_cache::set_shards(set_state& set, std::vector<mds_shard> shards,
                              std::string const& location) {
   set.shards = std::move(shards);
-  set.is_checked.resize(set.shards.size());
   bool has_unknown_hashes = false;
   for (std::size_t i = 0; i < set.shards.size(); ++i) {
     auto const& shard = set.shards[i];
@@ -279,24 +280,16 @@ shard_cache::outcome shard_cache::try_take(shard_location location, byte_lock& l
   return outcome::present;
 }
 
-bool shard_cache::is_present(shard_location location) {
+bool shard_cache::is_present(shard_location location) const {
   auto const path = path_of(location);
-  auto& set = sets_[location.set];
-  auto const& raw = set.shards[location.shard].raw;
+  auto const& raw = sets_[location.set].shards[location.shard].raw;
   // network disks answer stat from memory, but not open
   parallel::descriptor const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct ::stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
       static_cast<std::uint64_t>(status.st_size) != raw.bytes)
     return false;
-  {
-    std::scoped_lock const lock(mutex_);
-    if (set.is_checked[location.shard]) return true;
-  }
-  if (!file_difference(path, raw).empty()) return false;  // it is downloaded again
-  std::scoped_lock const lock(mutex_);
-  set.is_checked[location.shard] = true;
-  return true;
+  return file_difference(path, raw).empty();  // else it is downloaded again
 }
 
 bool shard_cache::make_room(shard_location location, urgency wanted, std::stop_token const& stop) {
@@ -312,7 +305,8 @@ bool shard_cache::make_room(shard_location location, urgency wanted, std::stop_t
     }
   if (total > *options_.limit) return false;
   auto const part = part_of(location);  // from now on it counts
-  parallel::descriptor const created(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  parallel::descriptor const created(
+      ::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (created.get() < 0) parallel::files::failure(part, "cannot create");
   return true;
 }
@@ -384,6 +378,7 @@ std::vector<shard_cache::candidate> shard_cache::in_order_of_removal(std::vector
 }
 
 bool shard_cache::remove_unused(shard_location location) const {
+  parallel::files::require_no_links(sets_[location.set].source.folder, path_of(location));
   auto lock = lock_of(location);
   if (!lock.try_exclusive()) return false;
   auto const remove = [](fs::path const& path) { static_cast<void>(::unlink(path.c_str())); };
@@ -400,6 +395,7 @@ void shard_cache::download(shard_location location, std::stop_token const& stop)
   auto const& shard = set.shards[location.shard];
   auto const target = path_of(location);
   auto const part = part_of(location);
+  parallel::files::require_no_links(set.source.folder, target);
   parallel::files::make_folders(target.parent_path());
   get_file(set, shard.zip ? *shard.zip : shard.raw, part, stop);
   if (!shard.zip) {
@@ -416,8 +412,6 @@ void shard_cache::download(shard_location location, std::stop_token const& stop)
     parallel::files::rename(unpacked, target);
     static_cast<void>(::unlink(part.c_str()));
   }
-  std::scoped_lock const lock(mutex_);
-  set.is_checked[location.shard] = true;
 }
 
 void shard_cache::get_file(set_state& set, mds_file const& file, fs::path const& target,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -17,13 +18,54 @@
 namespace mpt::finetune {
 namespace {
 
-/// The files that one path of data_files names, which may have the wildcards * and ? below its
+constexpr std::string_view wildcards = "*?[";
+
+/// Whether the components [path, path_end) of a file's path match those of a pattern, as datasets
+/// reads it: the component ** stands for any number of folders, or, as the last, for all below.
+[[nodiscard]] bool matches(std::filesystem::path::const_iterator pattern,
+                           std::filesystem::path::const_iterator pattern_end,
+                           std::filesystem::path::const_iterator path,
+                           std::filesystem::path::const_iterator path_end) {
+  if (pattern == pattern_end) return path == path_end;
+  auto const rest = std::next(pattern);
+  if (*pattern == "**") {
+    if (rest == pattern_end) return true;
+    for (; path != path_end; ++path)
+      if (matches(rest, pattern_end, path, path_end)) return true;
+    return false;
+  }
+  return path != path_end && ::fnmatch(pattern->c_str(), path->c_str(), 0) == 0 &&
+         matches(rest, pattern_end, std::next(path), path_end);
+}
+
+/// The components of a pattern from its first wildcard on, in the words of fnmatch(3): there \ does
+/// not stand for itself, and ^ after [ does what ! does.
+[[nodiscard]] std::filesystem::path wildcard_part(std::filesystem::path const& pattern,
+                                                  std::string_view source) {
+  std::filesystem::path out;
+  for (auto const& component : pattern) {
+    auto const& text = component.native();
+    if (text.empty() || (out.empty() && text.find_first_of(wildcards) == text.npos)) continue;
+    parallel::require(text == "**" || text.find("**") == text.npos, source, ": ",
+                      printable(pattern.native()),
+                      ": ** stands for folders, alone between slashes, as in **/*.jsonl");
+    std::string escaped;
+    for (char const letter : text) {
+      if (letter == '\\' || (letter == '^' && escaped.ends_with('['))) escaped += '\\';
+      escaped += letter;
+    }
+    out /= escaped;
+  }
+  return out;
+}
+
+/// The files that one path of data_files names, which may have the wildcards *, ? and [] below its
 /// folder. `source` has the path, for errors.
 [[nodiscard]] std::vector<std::filesystem::path> matching_files(
     std::filesystem::path const& base, std::string const& pattern,
     std::string_view source = "data_files") {
   auto const path = base / pattern;
-  if (pattern.find_first_of("*?[") == pattern.npos) {
+  if (pattern.find_first_of(wildcards) == pattern.npos) {
     parallel::require(std::filesystem::is_regular_file(path), path.native(), ": not a file; ",
                       source, " names it");
     parallel::require(is_data_file(path), path.native(),
@@ -31,22 +73,20 @@ namespace {
                       "(.gz and .zst too)");
     return {path};
   }
-  std::filesystem::path folder;
-  for (auto const& part : path) {
-    if (part.native().find_first_of("*?[") != std::string::npos) break;
-    folder /= part;
+  auto folder = base;
+  for (auto const& component : std::filesystem::path(pattern)) {
+    if (component.native().find_first_of(wildcards) != std::string::npos) break;
+    folder /= component;
   }
   if (folder.empty()) folder = ".";
+  auto const wanted = wildcard_part(pattern, source);
   std::vector<std::filesystem::path> files;
   std::error_code failure;
-  bool const folder_exists = std::filesystem::is_directory(folder, failure);
-  auto const relative_pattern = path.lexically_relative(folder).native();
-  // "**" matches across folders, "*" does not
-  int const flags = relative_pattern.find("**") == relative_pattern.npos ? FNM_PATHNAME : 0;
-  if (folder_exists)
-    for (auto const& file : data_files_below(folder))
-      if (::fnmatch(relative_pattern.c_str(), file.lexically_relative(folder).c_str(), flags) == 0)
-        files.push_back(file);
+  if (std::filesystem::is_directory(folder, failure))
+    for (auto const& file : data_files_below(folder)) {
+      auto const found = file.lexically_relative(folder);
+      if (matches(wanted.begin(), wanted.end(), found.begin(), found.end())) files.push_back(file);
+    }
   parallel::require(!files.empty(), path.native(), ": no data file is named so; ", source,
                     " asks for it");
   return files;

@@ -76,7 +76,8 @@ std::vector<std::filesystem::path> data_files_below(std::filesystem::path const&
       files.push_back(entry->path());
   }
   parallel::require(!failure, folder.native(), ": cannot be listed: ", failure.message());
-  std::ranges::sort(files);
+  // as texts, as datasets sorts them: of paths, the folder x would go before x-y
+  std::ranges::sort(files, {}, &std::filesystem::path::native);
   return files;
 }
 

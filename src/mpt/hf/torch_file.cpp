@@ -1,7 +1,9 @@
 #include <mpt/hf/torch_file.hpp>
 
 #include <algorithm>
-#include <fstream>
+#include <span>
+
+#include <parallel/core/file.hpp>
 
 namespace mpt::hf {
 
@@ -37,7 +39,8 @@ std::string const& torch_file::name() const { return zip_.name(); }
 std::filesystem::path const& torch_file::require_zip_form(std::filesystem::path const& path) {
   constexpr std::string_view legacy_magic = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20";
   std::array<char, legacy_magic.size()> begin{};
-  std::ifstream(path, std::ios::binary).read(begin.data(), begin.size());
+  if (parallel::files::exists(path))  // else the archive says it
+    parallel::input_file(path).read_some(0, std::as_writable_bytes(std::span(begin)));
   parallel::require(std::string_view(begin.data(), begin.size()) != legacy_magic, path.native(),
                     ": is in the form that torch.save had before PyTorch 1.6, which is not read; "
                     "write it anew: torch.save(torch.load(FILE, weights_only=True), NEW_FILE)");

@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
+#include <future>
 #include <optional>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,13 +22,14 @@
 #include <mpt/net/url.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/core/file_lock.hpp>
+#include <parallel/core/hexadecimal.hpp>
 
 namespace mpt::hub {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int max_pages = 10'000;
+constexpr std::size_t max_pages = 10'000;
 
 /// The folders of one repository in the cache.
 struct cache_paths {
@@ -53,9 +58,11 @@ class file_lock {
   /// and calls `on_wait` once before that. A file system without locks leaves it unlocked.
   file_lock(fs::path const& file, std::function<void()> const& on_wait) {
     namespace files = parallel::files;
+    files::require_no_links(files::parent_folder(file).parent_path().parent_path(), file);
     files::make_folders(files::parent_folder(file));
     for (bool has_waited = false;;) {
-      handle_ = parallel::descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664));
+      handle_ = parallel::descriptor(
+          ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0664));
       if (handle_.get() < 0) files::failure(file, "cannot create this lock");
       if (files::try_lock(handle_.get()) == files::lock_result::busy) {
         if (!std::exchange(has_waited, true)) on_wait();
@@ -69,8 +76,10 @@ class file_lock {
   parallel::descriptor handle_;
 };
 
-/// Writes a small file under a temporary name, and renames it: several processes may do so.
-void publish(fs::path const& file, std::string const& text) {
+/// Writes a small file below `root` under a temporary name, and renames it: several processes may
+/// do so.
+void publish(fs::path const& root, fs::path const& file, std::string const& text) {
+  parallel::files::require_no_links(root, file);
   parallel::files::make_folders(file.parent_path());
   auto temporary = file;
   temporary += fmt::format(".{}.tmp", ::getpid());
@@ -91,6 +100,31 @@ void publish(fs::path const& file, std::string const& text) {
   auto commit = parallel::read_text_file(paths.ref(revision), 4096);
   while (!commit.empty() && (commit.back() == '\n' || commit.back() == ' ')) commit.pop_back();
   return is_commit(commit) ? commit : std::string();
+}
+
+/// Whether a file has the length and the checksum of the hub's listing.
+[[nodiscard]] bool is_sound(listed_file const& file, fs::path const& path) {
+  auto const wanted = file.content();
+  std::error_code absent;
+  return fs::file_size(path, absent) == file.size &&
+         net::digest_of_file(path, *wanted.checksum) == wanted.checksum->hexadecimal;
+}
+
+/// The files of a snapshot that are links to blobs, whose names are their checksums.
+[[nodiscard]] listing linked_files(fs::path const& snapshot) {
+  listing out;
+  std::error_code absent;
+  for (fs::recursive_directory_iterator entry(snapshot, absent), end; !absent && entry != end;
+       entry.increment(absent)) {
+    if (!entry->is_symlink() || !entry->is_regular_file()) continue;
+    auto const name = fs::read_symlink(entry->path()).filename().native();
+    if (!parallel::is_hexadecimal(name) || (name.size() != 40 && name.size() != 64)) continue;
+    out.push_back({.path = entry->path().lexically_relative(snapshot).native(),
+                   .size = entry->file_size(),
+                   .git_id = name.size() == 40 ? name : std::string(),
+                   .sha256 = name.size() == 64 ? name : std::string()});
+  }
+  return out;
 }
 
 [[nodiscard]] std::string first_names(listing const& files) {
@@ -194,6 +228,16 @@ class fetch {
                         ": the cache has only a part of it, as another program left it: ", missing,
                         " is missing, and ", reason, "; get the rest once with access to the hub");
     }
+    listing linked;  // in place of the listing that is not there
+    if (out.files.empty() && !wanted_.may_be_empty)
+      linked = wanted_.choice ? wanted_.choice(linked_files(folder)) : linked_files(folder);
+    if (!wanted_.checks_contents) return out;
+    for (auto const& file : damaged(out.files.empty() ? linked : out.files, folder))
+      parallel::fail((folder / file.path).native(),
+                     ": has not the length and checksum that the hub has for it: the cache is "
+                     "damaged, and ",
+                     reason, "; get it again with access to the hub (fetch ",
+                     wanted_.repository.name, ")");
     return out;
   }
 
@@ -202,6 +246,26 @@ class fetch {
     parallel::require(wanted_.may_be_empty || !out.empty(), described(wanted_),
                       ": no file of it is asked for; it has ",
                       files.empty() ? "none" : first_names(files));
+    return out;
+  }
+
+  /// The files in the cache that are not those of the hub's listing, by their checksums.
+  [[nodiscard]] listing damaged(listing const& files, fs::path const& folder) const {
+    std::vector<char> is_good(files.size(), 1);
+    std::atomic<std::size_t> next = 0;
+    auto const compare = [&] {
+      for (std::size_t i = 0; (i = next++) < files.size();)
+        if (is_here(folder / files[i].path))
+          is_good[i] = is_sound(files[i], folder / files[i].path);
+    };
+    auto const cores = std::max(1U, std::thread::hardware_concurrency());
+    std::vector<std::future<void>> workers;
+    for (std::size_t i = 0; i < std::min<std::size_t>({files.size(), cores, 8}); ++i)
+      workers.push_back(std::async(std::launch::async, compare));
+    for (auto& worker : workers) worker.get();
+    listing out;
+    for (std::size_t i = 0; i < files.size(); ++i)
+      if (is_good[i] == 0) out.push_back(files[i]);
     return out;
   }
 
@@ -237,22 +301,28 @@ class fetch {
   [[nodiscard]] listing tree_of_commit(std::string const& commit) const {
     if (auto tree = read_tree(paths_.tree(commit))) return *tree;
     listing files;
+    std::set<std::string> paths, pages;
     auto url = hub_.endpoint + wanted_.repository.api_path() + "/tree/" + commit +
                "?recursive=true&expand=false";
-    for (int page = 0; !url.empty(); ++page) {
-      parallel::require(page < max_pages, hub_.endpoint, wanted_.repository.web_path(),
-                        ": the hub's listing has no end");
-      auto const response = ask(url);
+    while (!url.empty()) {
       auto const source = net::parse_url(url).displayed();
+      parallel::require(pages.insert(url).second && pages.size() <= max_pages, source,
+                        ": the hub's listing has no end: it goes on with pages that were read");
+      auto const response = ask(url);
+      auto const count = files.size();
       add_page(files, data::parse_json(response.body, source), source);
+      for (std::size_t i = count; i < files.size(); ++i)
+        parallel::require(paths.insert(files[i].path).second, source, ": lists \"", files[i].path,
+                          "\" twice");
       url = next_page(response);
     }
     check_paths(files, hub_.endpoint + wanted_.repository.web_path());
-    publish(paths_.tree(commit), tree_text(files));
+    publish(paths_.root, paths_.tree(commit), tree_text(files));
     return files;
   }
 
-  /// The address in a header like Link: <https://...>; rel="next". It must be the hub's own.
+  /// The address in a header like Link: <https://...>; rel="next". A mirror may pass on the name of
+  /// the server that it copies; the page is asked of the mirror, which alone gets the token.
   [[nodiscard]] std::string next_page(net::http_response const& response) const {
     auto const link = response.header("link").value_or("");
     auto const end = link.find(">; rel=\"next\"");
@@ -261,10 +331,13 @@ class fetch {
     if (begin == std::string::npos) return {};
     auto const page = net::parse_url(response.url);
     auto const next = net::join_url(page, link.substr(begin + 1, end - begin - 1));
-    parallel::require(next.has_server_of(net::parse_url(hub_.endpoint)), page.displayed(),
+    if (next.has_server_of(net::parse_url(hub_.endpoint))) return next.text();
+    auto const target = next.text();
+    auto const path = target.find("/api/");
+    parallel::require(path != std::string::npos, page.displayed(),
                       ": the listing goes on at another server, ", next.displayed(),
                       ", which is not asked");
-    return next.text();
+    return hub_.endpoint + target.substr(path);
   }
 
   [[nodiscard]] snapshot download_missing() {
@@ -272,12 +345,21 @@ class fetch {
     snapshot out{paths_.snapshot(commit), commit, chosen(tree_of_commit(commit)), 0};
     for (auto const& file : out.files) all_bytes_ += file.size;
     check_space(out);
+    if (wanted_.checks_contents)
+      for (auto const& file : damaged(out.files, out.folder)) {
+        note(
+            fmt::format("{} of {} in the cache has another checksum than the hub's; downloading it "
+                        "again",
+                        file.path, described(wanted_)));
+        parallel::files::require_no_links(paths_.root, out.folder / file.path);
+        static_cast<void>(::unlink((out.folder / file.path).c_str()));
+      }
     for (auto const& file : out.files) {
       if (!is_here(out.folder / file.path)) out.downloaded_bytes += get_file(file, commit);
       present_bytes_ += file.size;
     }
     if (wanted_.revision != commit && cached_commit(paths_, wanted_.revision) != commit)
-      publish(paths_.ref(wanted_.revision), commit);
+      publish(paths_.root, paths_.ref(wanted_.revision), commit);
     return out;
   }
 
@@ -312,6 +394,10 @@ class fetch {
       note(fmt::format("another process is downloading {}; waiting for it", file.path));
     });
     auto const blob = paths_.blob(file);
+    if (wanted_.checks_contents && is_here(blob) && !is_sound(file, blob)) {
+      static_cast<void>(::unlink(blob.c_str()));
+      parallel::require(!is_here(blob), blob.native(), ": is no file of the hub; remove it");
+    }
     std::uint64_t bytes = 0;
     if (!is_here(blob)) {
       auto const url = hub_.endpoint + wanted_.repository.web_path() + "/resolve/" + commit + "/" +
@@ -338,6 +424,7 @@ class fetch {
 
   void link_blob(listed_file const& file, fs::path const& link) const {
     if (is_here(link)) return;
+    parallel::files::require_no_links(paths_.root, link);
     parallel::files::make_folders(link.parent_path());
     static_cast<void>(::unlink(link.c_str()));  // a link to a blob that was removed
     fs::path up = fs::path("..") / "..";

@@ -1,8 +1,12 @@
 #include <mpt/hub/settings.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <cstddef>
 #include <cstdlib>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -20,9 +24,32 @@ namespace fs = std::filesystem;
   return variables(name).value_or("");
 }
 
-[[nodiscard]] fs::path expanded(std::string const& path, std::string const& home) {
-  if (path == "~" || path.starts_with("~/")) return fs::path(home + path.substr(1));
-  return path;
+/// A path with the home folder for ~ and the values of $NAME and ${NAME}, as huggingface_hub reads
+/// it; an unknown variable stays as it is written.
+[[nodiscard]] fs::path expanded(std::string path, environment const& variables) {
+  if (path == "~" || path.starts_with("~/")) path.replace(0, 1, variables("HOME").value_or(""));
+  std::string out;
+  for (std::size_t i = 0; i < path.size();) {
+    auto const is_name_letter = [&](std::size_t position) {
+      return position < path.size() &&
+             (path[position] == '_' ||
+              std::isalnum(static_cast<unsigned char>(path[position])) != 0);
+    };
+    auto end = i + 1;
+    std::string name;
+    if (path[i] == '$' && end < path.size() && path[end] == '{') {
+      end = path.find('}', end);
+      if (end != path.npos) name = path.substr(i + 2, end++ - i - 2);
+    } else if (path[i] == '$') {
+      while (is_name_letter(end)) ++end;
+      name = path.substr(i + 1, end - i - 1);
+    }
+    auto const value = name.empty() ? std::nullopt : variables(name);
+    end = value ? end : i + 1;
+    out += value ? *value : path.substr(i, 1);
+    i = end;
+  }
+  return out;
 }
 
 [[nodiscard]] bool is_true(std::string_view text) {
@@ -39,15 +66,14 @@ namespace fs = std::filesystem;
   return std::string(text);
 }
 
-void read_token(environment const& variables, fs::path const& home, std::string const& user_home,
-                settings& out) {
+void read_token(environment const& variables, fs::path const& home, settings& out) {
   for (char const* const name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
     out.token = checked_token(nonempty(variables, name), name);
     out.token_source = name;
     if (!out.token.empty()) return;
   }
   auto const named = nonempty(variables, "HF_TOKEN_PATH");
-  auto const file = named.empty() ? home / "token" : expanded(named, user_home);
+  auto const file = named.empty() ? home / "token" : expanded(named, variables);
   std::error_code absent;
   out.token_source.clear();
   if (!fs::is_regular_file(file, absent)) return;
@@ -65,16 +91,16 @@ std::optional<std::string> process_environment(std::string const& name) {
 
 settings read_settings(environment const& variables) {
   settings out;
-  auto const user_home = nonempty(variables, "HOME");
-  auto home = expanded(nonempty(variables, "HF_HOME"), user_home);
+  auto home = expanded(nonempty(variables, "HF_HOME"), variables);
   if (home.empty()) {
     auto const caches = nonempty(variables, "XDG_CACHE_HOME");
-    home = (caches.empty() ? fs::path(user_home) / ".cache" : expanded(caches, user_home)) /
+    home = (caches.empty() ? fs::path(nonempty(variables, "HOME")) / ".cache"
+                           : expanded(caches, variables)) /
            "huggingface";
   }
-  out.cache = expanded(nonempty(variables, "HF_HUB_CACHE"), user_home);
+  out.cache = expanded(nonempty(variables, "HF_HUB_CACHE"), variables);
   if (out.cache.empty())
-    out.cache = expanded(nonempty(variables, "HUGGINGFACE_HUB_CACHE"), user_home);
+    out.cache = expanded(nonempty(variables, "HUGGINGFACE_HUB_CACHE"), variables);
   if (out.cache.empty()) out.cache = home / "hub";
   out.cache = fs::absolute(out.cache);
   if (auto const endpoint = nonempty(variables, "HF_ENDPOINT"); !endpoint.empty())
@@ -92,7 +118,7 @@ settings read_settings(environment const& variables) {
                       "HF_HUB_DOWNLOAD_TIMEOUT: '", text, "' is no number of seconds");
     out.idle_timeout = std::chrono::seconds(seconds);
   }
-  read_token(variables, home, user_home, out);
+  read_token(variables, home, out);
   return out;
 }
 

@@ -1,5 +1,7 @@
 #include <mpt/log/appended_file.hpp>
 
+#include <poll.h>
+
 #include <cerrno>
 #include <cstddef>
 #include <system_error>
@@ -18,8 +20,6 @@ appended_file::appended_file(std::filesystem::path path)
                       ": is a pipe that nobody reads");
     parallel::files::failure(path_, "cannot be written", problem);
   }
-  static_cast<void>(
-      ::fcntl(handle_.get(), F_SETFL, O_APPEND));  // clears O_NONBLOCK: writes wait for a reader
 }
 
 void appended_file::add(std::string_view record) {
@@ -28,14 +28,37 @@ void appended_file::add(std::string_view record) {
   while (written < record.size()) {
     auto const count = ::write(handle_.get(), record.data() + written, record.size() - written);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
+    if (count < 0 && errno == EAGAIN && waits_for_room()) continue;
+    if (count <= 0) {
+      loss_code_ = count < 0 ? errno : ENOSPC;
+      break;
+    }
     written += static_cast<std::size_t>(count);
   }
-  if (written == record.size()) return;
+  if (written == record.size()) {
+    is_reader_late_ = false;
+    return;
+  }
   ++lost_;
   struct ::stat status {};
   if (written > 0 && ::fstat(handle_.get(), &status) == 0 && S_ISREG(status.st_mode))
     static_cast<void>(::ftruncate(handle_.get(), status.st_size - static_cast<::off_t>(written)));
+}
+
+bool appended_file::waits_for_room() {
+  constexpr int longest_wait = 10'000;  // milliseconds
+  ::pollfd event{handle_.get(), POLLOUT, 0};
+  bool const has_room = ::poll(&event, 1, is_reader_late_ ? 0 : longest_wait) > 0;
+  is_reader_late_ = !has_room;
+  if (!has_room) errno = EAGAIN;
+  return has_room;
+}
+
+std::string appended_file::loss_reason() const {
+  if (loss_code_ == EPIPE) return "its reader has left";
+  if (loss_code_ == EAGAIN) return "its reader took nothing for seconds";
+  if (loss_code_ == EFBIG) return "the limit on the size of files is reached (ulimit -f)";
+  return "they could not be written, as on a full disk";
 }
 
 appended_file open_for_appending(std::filesystem::path const& path, std::string_view subject,

@@ -1,12 +1,19 @@
 #include <mpt/log/run_journal.hpp>
 
 #include <chrono>
+#include <system_error>
+
+#include <parallel/core/error.hpp>
 
 namespace mpt {
 
 run_journal::run_journal(std::filesystem::path const& save_folder) {
   if (save_folder.empty()) return;
-  file_ = open_for_appending(save_folder / journal_name, "", "");
+  auto const file = save_folder / journal_name;
+  std::error_code absent;
+  parallel::require(!std::filesystem::is_symlink(file, absent), file.native(),
+                    ": is a link, and nothing is written through it; remove it");
+  file_ = open_for_appending(file, "", "");
 }
 
 void run_journal::add(std::string_view event, nlohmann::ordered_json const& fields) {

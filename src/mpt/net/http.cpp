@@ -74,12 +74,17 @@ std::optional<std::chrono::milliseconds> read_retry_after(
     if (seconds < 0) return std::nullopt;
     return std::chrono::seconds(std::min<std::int64_t>(seconds, 1'000'000));
   }
-  std::tm date{};
-  char const* const rest = ::strptime(value.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &date);
-  if (rest == nullptr || *rest != '\0') return std::nullopt;
-  auto const wait = static_cast<std::int64_t>(::timegm(&date)) -
-                    static_cast<std::int64_t>(std::chrono::system_clock::to_time_t(current_time));
-  return std::chrono::seconds(std::clamp<std::int64_t>(wait, 0, 1'000'000));
+  // the date of HTTP, and its two older forms, of RFC 850 and of C's asctime
+  for (char const* const form :
+       {"%a, %d %b %Y %H:%M:%S GMT", "%a, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"}) {
+    std::tm date{};
+    char const* const rest = ::strptime(value.c_str(), form, &date);
+    if (rest == nullptr || *rest != '\0') continue;
+    auto const wait = static_cast<std::int64_t>(::timegm(&date)) -
+                      static_cast<std::int64_t>(std::chrono::system_clock::to_time_t(current_time));
+    return std::chrono::seconds(std::clamp<std::int64_t>(wait, 0, 1'000'000));
+  }
+  return std::nullopt;
 }
 
 http_client::http_client(http_transport transport, retry_policy policy, note on_wait, sleeper sleep)

@@ -312,6 +312,10 @@ run_record read_run(fs::path const& path) {
           " of a save_folder, or a metrics file; name the folder into which pretrain or "
           "finetune saved, or its metrics_file");
     run.metrics_file = find_metrics_file(run);
+    for (auto const name : {journal_name, summary_name})
+      if (auto const file = run.save_folder / name;
+          !run.save_folder.empty() && fs::exists(file, unreadable) && !is_file(file))
+        run.problems.push_back(file.native() + ": is no file and is left out");
   } else {
     parallel::require(is_file(path), path.native(), ": there is no such folder or file");
     run.metrics_file = path;

@@ -139,7 +139,7 @@ companion_process::companion_process(std::vector<std::string> const& words,
   auto [our_input, its_input] = make_channel();
   auto [our_output, its_output] = make_channel();
   parallel::descriptor const log_file(
-      ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+      ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666));
   if (log_file.get() < 0) parallel::files::failure(log, "cannot be written");
   start_settings start;
   ::posix_spawn_file_actions_adddup2(&start.actions, its_input.get(), STDIN_FILENO);

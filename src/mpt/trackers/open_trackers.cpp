@@ -84,6 +84,11 @@ class journal_folder {
   return journal.replace_extension(ending);
 }
 
+/// What a user calls for a journal that is left over by a client of this interpreter.
+[[nodiscard]] std::string send_command(std::string const& python) {
+  return python == "python3" ? "track" : "track --python " + python;
+}
+
 /// A tracker that first tells of journals of earlier runs.
 class run_tracker : public journal_tracker {
  public:
@@ -184,18 +189,18 @@ template <class Open>
                                                            std::vector<written_key> const& settings,
                                                            bool is_resumed) {
   journal_folder const journals(folder, tracker.module);
-  return open_or_note(
-      journals, tracker.id, is_resumed,
-      [&](run_identity const& run, std::vector<std::string> notes) {
-        auto settings_of_client = tracker;
-        if (!notes.empty()) settings_of_client.resume.clear();  // it is another run, a new one
-        return std::make_unique<run_tracker>(
-            journals, run,
-            std::make_unique<companion_sender>(companion_words(tracker.python),
-                                               folder / (tracker.module + ".log")),
-            init_line(settings_of_client, run, settings), std::move(notes),
-            tracker.python == "python3" ? "track" : "track --python " + tracker.python);
-      });
+  return open_or_note(journals, tracker.id, is_resumed,
+                      [&](run_identity const& run, std::vector<std::string> notes) {
+                        auto settings_of_client = tracker;
+                        if (!notes.empty())
+                          settings_of_client.resume.clear();  // it is another run, a new one
+                        return std::make_unique<run_tracker>(
+                            journals, run,
+                            std::make_unique<companion_sender>(companion_words(tracker.python),
+                                                               folder / (tracker.module + ".log")),
+                            init_line(settings_of_client, run, settings), std::move(notes),
+                            send_command(tracker.python));
+                      });
 }
 
 [[nodiscard]] std::unique_ptr<tracker> open_mlflow(fs::path const& folder,
@@ -275,7 +280,7 @@ bool send_journal(fs::path const& file, std::string const& python, http_client c
     sender =
         std::make_unique<companion_sender>(companion_words(python), sibling_file(file, ".log"));
   }
-  journal_tracker tracker(kind, file, std::move(sender));
+  journal_tracker tracker(kind, file, std::move(sender), {.command = send_command(python)});
   tracker.end_killed_run();  // whose program would hold the journal
   bool const is_sent = tracker.send_rest(time);
   for (auto const& text : tracker.take_notes()) say(text);

@@ -1,8 +1,13 @@
 #include <mpt/yaml/node.hpp>
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
-#include <fstream>
-#include <system_error>
+#include <cstddef>
+#include <span>
 #include <utility>
 
 #include <parallel/core/file.hpp>
@@ -73,19 +78,50 @@ std::string describe(config_node const& node) {
   return parallel::concat(node.is_string ? "the string '" : "'", printable(node.text), "'");
 }
 
+namespace {
+
+/// Reads up to text.size() bytes of a file or pipe and returns their number. A pipe's writer is
+/// waited for while it works; one that has not come within seconds is an error.
+[[nodiscard]] std::size_t read_whole(int file, std::filesystem::path const& path,
+                                     std::span<char> text) {
+  constexpr int longest_wait = 5000, interval = 50;  // milliseconds
+  std::size_t size = 0;
+  for (int waited = 0; size < text.size();) {
+    auto const count = ::read(file, text.data() + size, text.size() - size);
+    if (count > 0) size += static_cast<std::size_t>(count);
+    if (count > 0 || (count < 0 && errno == EINTR)) continue;
+    if (count < 0 && errno != EAGAIN) parallel::files::failure(path, "reading failed");
+    ::pollfd event{file, POLLIN, 0};
+    if (count < 0) {  // the writer has not written more yet
+      static_cast<void>(::poll(&event, 1, -1));
+      continue;
+    }
+    struct ::stat status {};
+    if (size > 0 || ::fstat(file, &status) != 0 || !S_ISFIFO(status.st_mode)) break;
+    parallel::require(waited < longest_wait, path.string(),
+                      ": is a pipe into which nobody writes; expected a file, or a pipe with a "
+                      "writer");
+    waited += interval;
+    static_cast<void>(::poll(nullptr, 0, interval));
+  }
+  return size;
+}
+
+}  // namespace
+
 std::string read_small_file(std::filesystem::path const& path, config_limits const& limits) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) {
+  parallel::descriptor const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) {
     parallel::require(errno != ENOENT && errno != ENOTDIR, path.string(), ": no such file");
     parallel::files::failure(path, "cannot open");
   }
-  std::error_code code;
-  parallel::require(!std::filesystem::is_directory(path, code), path.string(),
-                    ": is a folder; expected a file");
+  struct ::stat status {};
+  if (::fstat(file.get(), &status) != 0) parallel::files::failure(path, "cannot open");
+  parallel::require(!S_ISDIR(status.st_mode), path.string(), ": is a folder; expected a file");
+  parallel::require(S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode), path.string(),
+                    ": is a device; expected a file");
   std::string text(limits.bytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  parallel::require(!stream.bad(), path.string(), ": reading failed");
-  text.resize(static_cast<std::size_t>(stream.gcount()));
+  text.resize(read_whole(file.get(), path, text));
   parallel::require(text.size() <= limits.bytes, path.string(), ": more than ", limits.bytes,
                     " bytes, too long for a configuration");
   return text;

@@ -15,14 +15,15 @@ namespace mpt {
 namespace {
 
 /// The text without YAML 1.1's separators: "4_000" -> "4000"; std::nullopt if a '_' is not between
-/// two digits.
+/// two digits, or is in an exponent.
 [[nodiscard]] std::optional<std::string> without_separators(std::string_view text) {
   auto const is_digit = [](char c) { return c >= '0' && c <= '9'; };
   std::string digits;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_')
       digits += text[i];
-    else if (i == 0 || i + 1 == text.size() || !is_digit(text[i - 1]) || !is_digit(text[i + 1]))
+    else if (i == 0 || i + 1 == text.size() || !is_digit(text[i - 1]) || !is_digit(text[i + 1]) ||
+             digits.find_first_of("eE") != std::string::npos)
       return std::nullopt;
   }
   return digits;

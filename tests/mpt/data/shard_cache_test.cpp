@@ -242,6 +242,49 @@ TEST_CASE("shard cache: a damaged file that a run before left is fetched again")
   CHECK(data_test::get_file(file) == data_test::get_file(files.source.root / shard_name(1)));
 }
 
+TEST_CASE("shard cache: a bit that flips on the disk after a shard was checked is noticed") {
+  for (char const* const compression : {"", "zstd"}) {
+    CAPTURE(compression);
+    fixture files;
+    write_set(files.source.root, 8, compression);
+    auto const cache = files.open();
+    static_cast<void>(cache->hold({0, 2}));
+    auto const file = files.folder.path() / "local" / shard_name(2);
+    auto const sound = data_test::get_file(file);
+    auto flipped = sound;
+    flipped.back() ^= 1;
+    data_test::put_file(file, flipped);
+    static_cast<void>(cache->hold({0, 2}));
+    CHECK(data_test::get_file(file) == sound);
+  }
+}
+
+TEST_CASE("shard cache: nothing is written through links in the folder") {
+  fixture files;
+  write_set(files.source.root, 8);
+  auto const outside = files.folder.path() / "outside";
+  auto const local = files.folder.path() / "local";
+  fs::create_directories(outside);
+  fs::create_directories(local);
+  fs::create_directory_symlink(outside, local / ".streaming");
+  CHECK(contains(message_of([&] { (void)files.open(); }), ".streaming: is a link to "));
+  fs::remove(local / ".streaming");
+  fs::create_directories(local / ".streaming");
+  fs::create_symlink(outside / "locks", local / ".streaming/locks");
+  CHECK(contains(message_of([&] { (void)files.open(); }), "locks"));
+  fs::remove(local / ".streaming/locks");
+  auto const cache = files.open();
+  data_test::put_file(outside / "precious", "");
+  fs::create_symlink(outside / "precious", local / ".streaming/2.part.incomplete");
+  CHECK(contains(message_of([&] { (void)cache->hold({0, 2}); }), "2.part.incomplete: is a link"));
+  CHECK(data_test::get_file(outside / "precious").empty());
+  fs::create_symlink(outside / "precious", local / shard_name(3));
+  static_cast<void>(cache->hold({0, 3}));  // the link's name is the shard's
+  CHECK(!fs::is_symlink(local / shard_name(3)));
+  CHECK(std::distance(fs::directory_iterator(outside), {}) == 1);
+  CHECK(data_test::get_file(outside / "precious").empty());
+}
+
 TEST_CASE("shard cache: compressed shards are kept decompressed, and count with both") {
   fixture files;
   write_set(files.source.root, 8, "zstd", {"sha1", "xxh64"});

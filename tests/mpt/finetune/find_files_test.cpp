@@ -5,6 +5,7 @@
 
 #include <mpt/data/scratch.hpp>
 #include <mpt/finetune/find_files.hpp>
+#include <support/text_cases.hpp>
 
 namespace find_files_test {
 
@@ -51,8 +52,9 @@ TEST_CASE("find_files: a folder, a file, or a format with a folder or files name
                     .data_files = {{"train",
                                     {set_folder + "/test.jsonl", set_folder + "/sub/b*.csv"}}}}) ==
         names{"test.jsonl", "sub/b1.csv", "sub/b2.csv"});
-  CHECK(tree_files({.name = set_folder, .split = "mine", .data_files = {{"mine", {"**2.csv"}}}}) ==
-        names{"sub/b2.csv"});
+  CHECK(
+      tree_files({.name = set_folder, .split = "mine", .data_files = {{"mine", {"**/*2.csv"}}}}) ==
+      names{"sub/b2.csv"});
   auto const refusal =
       "hf_kwargs.name \"en\" is a configuration of the README.md of a set; leave it out where "
       "data_dir, data_files or a format says which files are read";
@@ -60,6 +62,31 @@ TEST_CASE("find_files: a folder, a file, or a format with a folder or files name
             {.name = "json", .subset = "en", .split = "train", .data_dir = set_folder}) == refusal);
   CHECK(tree_files.error(
             {.name = set_folder, .subset = "en", .split = "train", .data_dir = "sub"}) == refusal);
+}
+
+TEST_CASE("find_files: wildcards find the files of datasets, in its order") {
+  data_test::scratch_folder const folder;
+  for (std::string const name :
+       {"y", "x/a", "x/s/c", "x/s/b", "x/s/c.v2", "x-y/d", "x/.h/e", "x/__p/f", "x/.g",
+        "data/train/1", "data/en/train/2", "data/en/train/10", "data/test_1", "data/Train",
+        "sp ace", "br[1]"})
+    data_test::put_file(folder / (name + ".jsonl"), "x");
+  auto const found = [&](std::string const& base, std::string const& pattern) {
+    std::string files;
+    for (auto const& file : mpt::finetune::find_files(
+             {.name = base, .split = "train", .data_files = {{"train", {pattern}}}}))
+      files += (files.empty() ? "" : ", ") + std::filesystem::relative(file, base).native();
+    return files;
+  };
+  for (auto const& example : test::text_cases("mpt/finetune/patterns.txt", "patterns"))
+    CHECK_MESSAGE(found(folder.path().native(), example.text) == example.expected, example.text);
+  auto const named_like_a_pattern = folder / "set[1]*";
+  data_test::put_file(named_like_a_pattern / "a.jsonl", "x");
+  CHECK(found(named_like_a_pattern.native(), "*.jsonl") == "a.jsonl");
+  for (char const* const pattern : {"x**", "x/**.jsonl", "**x/*.jsonl"})
+    CHECK(data_test::message_of([&] { (void)found(folder.path().native(), pattern); }) ==
+          std::string("data_files: ") + pattern +
+              ": ** stands for folders, alone between slashes, as in **/*.jsonl");
 }
 
 TEST_CASE("find_files: a single file belongs to the split in its name, else to train") {

@@ -1,8 +1,10 @@
 #include <mpt/hub/settings.hpp>
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -29,6 +31,30 @@ TEST_CASE("hub settings: the cache's folder is huggingface_hub's") {
   CHECK(
       settings_of({{"HF_HOME", "/hf"}, {"HUGGINGFACE_HUB_CACHE", "/old"}, {"HF_HUB_CACHE", "/new"}})
           .cache == "/new");
+}
+
+TEST_CASE("hub settings: variables in paths have the values that huggingface_hub 2.4 reads") {
+  for (auto const& [written, read] :
+       std::initializer_list<std::pair<char const*, char const*>>{{"$CACHES/hub", "/c/hub"},
+                                                                  {"${CACHES}x/hub", "/cx/hub"},
+                                                                  {"/$CACHESx", "/$CACHESx"},
+                                                                  {"/a$/b$", "/a$/b$"},
+                                                                  {"/a/${CACHES", "/a/${CACHES"},
+                                                                  {"/$NESTED", "/$CACHES"},
+                                                                  {"~/$NAME", "/home/me/c"},
+                                                                  {"/a/$1/$$NAME", "/a/$1/$c"},
+                                                                  {"/a/${}/b", "/a/${}/b"},
+                                                                  {"/a/${OF CACHES}", "/a/d"}}) {
+    std::string const path = written, expected = read;
+    CAPTURE(path);
+    std::map<std::string, std::string> variables{{"HOME", "/home/me"},  {"CACHES", "/c"},
+                                                 {"NESTED", "$CACHES"}, {"NAME", "c"},
+                                                 {"OF CACHES", "d"},    {"HF_HUB_CACHE", path}};
+    CHECK(settings_of(variables).cache == expected);
+  }
+  CHECK(settings_of({{"HF_HOME", "$CACHES/hf"}, {"CACHES", "/c"}}).cache == "/c/hf/hub");
+  CHECK(settings_of({{"XDG_CACHE_HOME", "$CACHES/x"}, {"CACHES", "/c"}}).cache ==
+        "/c/x/huggingface/hub");
 }
 
 TEST_CASE("hub settings: offline, endpoint and time limit") {

@@ -4,10 +4,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include <mpt/log/appended_file.hpp>
 #include <parallel/support/files.hpp>
@@ -29,6 +34,36 @@ TEST_CASE("appended_file: a record is written whole or not at all, and later rec
   file.add(c);
   CHECK(file.lost() == 2);
   CHECK(test::read_all(folder / "records") == a + c);
+}
+
+TEST_CASE("appended_file: the reader of a pipe is waited for, and may leave") {
+  auto const before = std::signal(SIGPIPE, SIG_IGN);
+  test::temporary_folder const folder;
+  auto const pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  parallel::descriptor reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK));
+  mpt::appended_file file(pipe);
+  std::string const record(4096, 'r');
+  std::size_t read_bytes = 0;
+  {
+    std::jthread const late([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      std::string bytes(1 << 20, ' ');
+      for (int tries = 0; read_bytes < 100 * record.size() && tries < 1000; ++tries) {
+        auto const count = ::read(reader.get(), bytes.data(), bytes.size());
+        if (count > 0) read_bytes += static_cast<std::size_t>(count);
+        if (count < 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    });
+    for (int i = 0; i < 100; ++i) file.add(record);  // more than a pipe holds
+  }
+  CHECK(read_bytes == 100 * record.size());
+  CHECK(file.lost() == 0);
+  reader = parallel::descriptor();
+  file.add(record);
+  CHECK(file.lost() == 1);
+  CHECK(file.loss_reason() == "its reader has left");
+  static_cast<void>(std::signal(SIGPIPE, before));
 }
 
 TEST_CASE(

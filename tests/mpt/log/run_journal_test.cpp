@@ -34,6 +34,15 @@ TEST_CASE("run journal: programs append events with their time, and any text is 
   CHECK(found[1].at("text") == "line\nend \xEF\xBF\xBD \"quoted\"");
 }
 
+TEST_CASE("run journal: nothing is written through a link in its place") {
+  test::temporary_folder const folder;
+  test::write_all(folder / "other", "kept");
+  std::filesystem::create_symlink("other", folder / mpt::journal_name);
+  CHECK(test::contains(test::message_of([&] { mpt::run_journal const journal(folder.path()); }),
+                       "run.jsonl: is a link, and nothing is written through it; remove it"));
+  CHECK(test::read_all(folder / "other") == "kept");
+}
+
 TEST_CASE("run journal: events that do not fit are counted, and none is cut") {
   test::temporary_folder const folder;
   mpt::run_journal journal(folder.path());

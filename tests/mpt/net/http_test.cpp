@@ -171,6 +171,9 @@ TEST_CASE("Retry-After: seconds and dates are read, other text is not") {
   std::chrono::system_clock::time_point const time(seconds(1445412480));  // 21 Oct 2015 07:28:00
   CHECK(read_retry_after("120", time) == milliseconds(120'000));
   CHECK(read_retry_after("Wed, 21 Oct 2015 07:28:30 GMT", time) == milliseconds(30'000));
+  CHECK(read_retry_after("Wednesday, 21-Oct-15 07:28:30 GMT", time) == milliseconds(30'000));
+  CHECK(read_retry_after("Wed Oct 21 07:28:30 2015", time) == milliseconds(30'000));
+  CHECK(read_retry_after("Sun Nov  1 07:28:00 2015", time) == seconds(11 * 86'400));
   CHECK(read_retry_after("Wed, 21 Oct 2015 07:00:00 GMT", time) == milliseconds(0));
   CHECK(read_retry_after("Fri, 31 Dec 9999 23:59:59 GMT", time) == seconds(1'000'000));
   for (auto const* text : {"", "-1", "soon", "1.5", "Wed, 21 Oct 2015"})

@@ -1,10 +1,17 @@
 // config_node: members of maps, limits on its size, and descriptions of values for messages.
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <doctest/doctest.h>
 
 #include <mpt/yaml/node.hpp>
+#include <parallel/support/files.hpp>
 
 namespace node_test {
 
@@ -50,6 +57,30 @@ TEST_CASE("config_node: descriptions of values are safe to print") {
   CHECK(mpt::printable(std::string(100, 'x')) == std::string(60, 'x') + "...");
   // 59 letters and a two-byte letter across the limit: the half letter is left out
   CHECK(mpt::printable(std::string(59, 'x') + "\xc3\xa9" + "yy") == std::string(59, 'x') + "...");
+}
+
+TEST_CASE("read_small_file: a pipe's writer is waited for, and other things are refused by name") {
+  test::temporary_folder const folder;
+  auto const pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  {
+    std::jthread const writer([&] {
+      std::ofstream out(pipe);  // waits for the reader
+      out << "a: " << std::flush;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      out << std::string(100'000, 'x');
+    });
+    CHECK(mpt::read_small_file(pipe) == "a: " + std::string(100'000, 'x'));
+  }
+  auto const message = [&](std::filesystem::path const& path) {
+    return test::message_of([&] { static_cast<void>(mpt::read_small_file(path)); });
+  };
+  CHECK(message(pipe) ==
+        pipe.string() +
+            ": is a pipe into which nobody writes; expected a file, or a pipe with a writer");
+  CHECK(message("/dev/zero") == "/dev/zero: is a device; expected a file");
+  CHECK(message(folder.path()) == folder.path().string() + ": is a folder; expected a file");
+  CHECK(message(folder / "none") == (folder / "none").string() + ": no such file");
 }
 
 }  // namespace node_test

@@ -38,6 +38,43 @@ TEST_CASE("output_file, input_file: data written at any offset is read back") {
                        "cannot create: File exists"));
 }
 
+TEST_CASE("output_file: a link is not followed, and a pipe not waited for") {
+  test::temporary_folder const folder;
+  test::write_all(folder / "target", "kept");
+  std::filesystem::create_symlink(folder / "target", folder / "link");
+  std::filesystem::create_symlink(folder / "new", folder / "broken");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  using enum parallel::output_file::existing;
+  for (auto const policy : {replace, keep})
+    CHECK(test::contains(
+        test::message_of([&] { parallel::output_file const f(folder / "link", policy); }),
+        "link: is a link, and nothing is written through it"));
+  CHECK(test::contains(
+      test::message_of([&] { parallel::output_file const f(folder / "broken", replace); }),
+      "broken: is a link"));
+  CHECK(test::contains(
+      test::message_of([&] { parallel::output_file const f(folder / "pipe", replace); }),
+      "pipe: cannot create: No such device or address"));
+  CHECK(test::read_all(folder / "target") == "kept");
+  CHECK(!std::filesystem::exists(folder / "new"));
+}
+
+TEST_CASE("require_no_links: a folder below the root that is a link is named") {
+  test::temporary_folder const folder;
+  std::filesystem::create_directories(folder / "root/a/b");
+  std::filesystem::create_directory_symlink(folder / "root", folder / "linked");
+  std::filesystem::create_directory_symlink("b", folder / "root/a/c");
+  parallel::files::require_no_links(folder / "root", folder / "root/file");
+  parallel::files::require_no_links(folder / "root", folder / "root/a/b/new/file");
+  parallel::files::require_no_links(folder / "linked",
+                                    folder / "linked/a/b/file");            // the root may be one
+  parallel::files::require_no_links(folder / "root", folder / "root/a/c");  // and the last name
+  CHECK(test::contains(
+      test::message_of(
+          [&] { parallel::files::require_no_links(folder / "root", folder / "root/a/c/x/y"); }),
+      "root/a/c: is a link to b, and nothing is written through links here; remove it"));
+}
+
 TEST_CASE("make_folders: the error names a broken link in the path") {
   test::temporary_folder const folder;
   std::filesystem::create_symlink("nowhere/runs", folder / "runs");

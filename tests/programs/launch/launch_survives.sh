@@ -45,6 +45,9 @@ echo "strangers who connect to ranks that start, silent, by the hundred or with 
 { timeout 200 "$programs/pretrain" small.yaml save_folder=pipe log_to_console=true max_duration=100000ba \
   save_interval=100000ba eval_interval=0ba 2>&1 || echo $? > code; } | sed '/ba  loss/q' > first
 [[ $(cat code) == 75 && -e pipe/latest ]] || fail "a closed pipe: $(cat code)"
+{ timeout 200 "$programs/launch" -n 2 "$programs/pretrain" small.yaml save_folder=ranks_pipe log_to_console=true \
+  max_duration=100000ba save_interval=100000ba eval_interval=0ba 2>&1 || echo $? > code; } | sed '/ba  loss/q' > first
+[[ $(cat code) == 75 && -e ranks_pipe/latest ]] || fail "a closed pipe of launch: $(cat code)"
 echo "whoever read the output has left: saved, and status 75"
 
 # what an earlier start has saved is missed, and what is gone is not said to be another's

@@ -82,6 +82,41 @@ def test_whole_repository():
     same(fetch("plain", "--dataset", "org/data"), "org/data", "datasets")
 
 
+def test_damaged_cache():
+    hub.reset()
+    snapshot = fetch("flipped", "org/tiny")
+    for name in ("model.safetensors", "config.json"):  # of LFS by SHA-256, of git by SHA-1
+        blob = (snapshot / name).resolve()
+        sound = blob.read_bytes()
+        blob.write_bytes(sound[:100] + bytes([sound[100] ^ 1]) + sound[101:] if len(sound) > 101 else bytes([sound[0] ^ 1]) + sound[1:])
+        fetch("flipped", "org/tiny", status=1, HF_HUB_OFFLINE="1", says=f"{name}: has not the length and checksum")
+        trees = snapshot.parents[1] / "trees"
+        trees.rename(trees.with_name("away"))  # a cache that another program made: blobs are named by checksums
+        fetch("flipped", "org/tiny", status=1, HF_HUB_OFFLINE="1", says=f"{name}: has not the length and checksum")
+        trees.with_name("away").rename(trees)
+        assert fetch("flipped", "org/tiny", says=f"{name} of org/tiny in the cache has another checksum") == snapshot
+        assert blob.read_bytes() == sound
+    same(snapshot)
+
+
+def test_links_in_the_cache():
+    hub.reset()
+    outside = WORK / "outside"
+    outside.mkdir()
+    commit = fetch("whole", "org/tiny").name
+    for name in ("refs", f"snapshots/{commit}", "trees", "snapshots"):
+        root = WORK / "linked" / name.replace("/", "-") / "hub/models--org--tiny"
+        (root / name).parent.mkdir(parents=True)
+        (root / name).symlink_to(outside)
+        fetch(f"linked/{name.replace('/', '-')}", "org/tiny", status=1, says=f"{name}: is a link to {outside}")
+    root = WORK / "linked/part/hub/models--org--tiny/blobs"
+    root.mkdir(parents=True)
+    for blob in blobs("whole"):
+        (root / (blob + ".incomplete")).symlink_to(outside / "escaped")
+    fetch("linked/part", "org/tiny", status=1, says="is a link, and nothing is written through it")
+    assert not list(outside.iterdir())
+
+
 def test_patterns_and_revisions():
     hub.reset()
     snapshot = fetch("patterns", "org/tiny", "--include", "*.json", "--include", "sub folder/")
@@ -265,6 +300,14 @@ def test_lying_listing():
     hub.reset({"path": "/tree/", "kind": "next_page", "location": "http://localhost:{files}/more"})
     fetch("lies-c", "org/tiny", status=1, says="the listing goes on at another server", HF_TOKEN=TOKEN)
     assert not hub.requests("files")
+    # a mirror that passes on the name of the server that it copies: the page is asked of the mirror
+    hub.reset({"path": "/tree/", "kind": "next_page", "location": "http://localhost:{files}{page}"})
+    fetch("next-page", "org/tiny", HF_TOKEN=TOKEN)
+    assert not [request for request in hub.requests("files") if "/tree/" in request["path"]]
+    for name, page in (("circle-a", "{path}?recursive=true&expand=false"), ("circle-b", "{path}?recursive=true&expand=false&cursor=0")):
+        hub.reset({"path": "/tree/", "kind": "next_page", "location": page})
+        fetch(name, "org/tiny", status=1, says="no end" if name == "circle-a" else "twice")
+        assert len(hub.requests("hub")) <= 4
 
 
 def test_two_processes():

@@ -63,8 +63,8 @@ class mds_sample {
 
 class mds_shard_file {
  public:
-  /// `check_hashes`: the files are compared with the checksums in the index, which reads a raw
-  /// shard once in full.
+  /// `check_hashes`: a raw file is compared with the checksums in the index, which reads it once in
+  /// full. A compressed one always is.
   mds_shard_file(std::filesystem::path const& folder, mds_shard const& shard, bool check_hashes);
 
   /// Bytes that this object holds in memory.
@@ -80,7 +80,7 @@ class mds_shard_file {
 
   void require_hashes(std::string_view content, mds_file const& file) const;
 
-  void decompress(std::filesystem::path const& path, bool check_hashes);
+  void decompress(std::filesystem::path const& path);
 
   void check_header();
 

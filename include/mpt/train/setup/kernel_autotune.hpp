@@ -40,7 +40,7 @@ bool agree_on_kernels(std::vector<Stream*> const& compute, parallel::any_communi
     for (auto* const stream : compute) use_kernels(*stream, table);
   };
   std::string text;
-  if (comm.rank() == 0 && !file.empty() && std::filesystem::exists(file)) {
+  if (comm.rank() == 0 && !file.empty() && std::filesystem::is_regular_file(file)) {
     std::ifstream in(file);
     text.assign(std::istreambuf_iterator<char>(in), {});
   }

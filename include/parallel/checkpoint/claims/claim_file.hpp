@@ -119,7 +119,7 @@ static_assert(ended_text.size() == beat_bytes);
 /// is closed, on NFS too; nothing waits for the disk, which a large save may keep busy.
 inline void write_beat(std::filesystem::path const& file, std::size_t bytes,
                        std::string_view line) {
-  descriptor const out(::open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  descriptor const out(::open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (out.get() < 0 ||
       ::pwrite(out.get(), line.data(), line.size(), static_cast<::off_t>(bytes - beat_bytes)) !=
           static_cast<::ssize_t>(line.size()))

@@ -2,10 +2,12 @@
 // looked up with its type, so that a bad file gives a sentence that names the location in it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <set>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -27,26 +29,38 @@ inline constexpr int max_json_depth = 64;
 
 namespace detail {
 
-/// Checks JSON without storing it: it is well-formed, not too deep, and has no key twice in an
-/// object. (The same checks in a callback of json::parse would make lists of objects quadratic.)
-class json_check : public nlohmann::json_sax<nlohmann::json> {
+/// Builds the values of JSON in one pass, and checks that it is well-formed, not too deep, and has
+/// no key twice in an object.
+class json_builder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit json_check(std::string_view location) : location_(location) {}
+  /// Called with a complete value and its name, which is not kept.
+  using value_taker = std::function<void(std::string const& name, nlohmann::json&& value)>;
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(std::int64_t) override { return true; }
-  bool number_unsigned(std::uint64_t) override { return true; }
-  bool number_float(double, std::string const&) override { return true; }
-  bool string(std::string&) override { return true; }
-  bool binary(nlohmann::json::binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return open(); }
-  bool start_array(std::size_t) override { return open(); }
+  /// `take` gets the elements of the list that is the member `taken_list` of the whole, with that
+  /// name, or, where no list is named, each member of the whole. Without `take` all is kept.
+  explicit json_builder(std::string_view location, std::string_view taken_list = {},
+                        value_taker take = {})
+      : location_(location), taken_list_(taken_list), take_(std::move(take)) {}
+
+  [[nodiscard]] nlohmann::json result() && { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(std::int64_t value) override { return add(value); }
+  bool number_unsigned(std::uint64_t value) override { return add(value); }
+  bool number_float(double value, std::string const&) override { return add(value); }
+  bool string(std::string& value) override { return add(std::move(value)); }
+  bool binary(nlohmann::json::binary_t& value) override { return add(std::move(value)); }
+  bool start_object(std::size_t) override { return open(nlohmann::json::object()); }
+  bool start_array(std::size_t) override { return open(nlohmann::json::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(std::string& name) override {
-    require(keys_.back().insert(name).second, location_, ": key \"", name,
-            "\" appears twice in one object");
+    auto& members = opened_.back()->get_ref<nlohmann::json::object_t&>();
+    auto const [position, is_new] = members.emplace(name, nullptr);
+    require(is_new, location_, ": key \"", name, "\" appears twice in one object");
+    member_ = &position->second;
+    if (opened_.size() == 1) name_ = &position->first;
     return true;
   }
   bool parse_error(std::size_t, std::string const&,
@@ -55,34 +69,68 @@ class json_check : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  bool open() {
-    require(keys_.size() < static_cast<std::size_t>(max_json_depth), location_,
+  /// Puts a value where the next one goes.
+  nlohmann::json& put(nlohmann::json&& value) {
+    if (opened_.empty()) return root_ = std::move(value);
+    if (opened_.back()->is_object()) return *member_ = std::move(value);
+    auto& elements = opened_.back()->get_ref<nlohmann::json::array_t&>();
+    return elements.emplace_back(std::move(value));
+  }
+  bool add(nlohmann::json&& value) {
+    put(std::move(value));
+    take_value();
+    return true;
+  }
+  bool open(nlohmann::json&& value) {
+    require(opened_.size() < static_cast<std::size_t>(max_json_depth), location_,
             ": JSON nested deeper than ", max_json_depth);
-    keys_.emplace_back();
+    opened_.push_back(&put(std::move(value)));
     return true;
   }
   bool close() {
-    keys_.pop_back();
+    opened_.pop_back();
+    take_value();
     return true;
   }
+  /// Hands over the value that is complete now, if it is one that is taken.
+  void take_value() {
+    if (!take_ || name_ == nullptr) return;
+    if (taken_list_.empty() && opened_.size() == 1 && opened_.back()->is_object()) {
+      take_(*name_, std::exchange(opened_.back()->at(*name_), nullptr));
+    } else if (opened_.size() == 2 && opened_.back()->is_array() && *name_ == taken_list_) {
+      take_(*name_, std::move(opened_.back()->back()));
+      opened_.back()->clear();
+    }
+  }
 
-  std::string_view location_;
-  std::vector<std::set<std::string>> keys_;  // the keys of each open object or list
+  std::string_view location_, taken_list_;
+  value_taker take_;
+  nlohmann::json root_;
+  std::vector<nlohmann::json*> opened_;  // the open objects and lists, the innermost last
+  nlohmann::json* member_ = nullptr;     // where the value of the last key goes
+  std::string const* name_ = nullptr;    // of the last member of the whole
 };
 
 }  // namespace detail
 
 /// Parses `text`; `location` (a file, a place in it) begins every message. Throws on bad JSON,
 /// nesting deeper than `max_json_depth`, and keys that occur twice in one object (readers would
-/// differ on which of the two counts). Cost: the text is read twice.
+/// differ on which of the two counts).
 [[nodiscard]] inline nlohmann::json parse_json(std::string_view text, std::string_view location) {
-  detail::json_check check(location);
-  nlohmann::json::sax_parse(text.begin(), text.end(), &check);
-  try {
-    return nlohmann::json::parse(text.begin(), text.end());
-  } catch (nlohmann::json::exception const& problem) {
-    fail(location, ": not valid JSON: ", words_of(problem));
-  }
+  detail::json_builder builder(location);
+  nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
+  return std::move(builder).result();
+}
+
+/// The same, except that `take` gets values as soon as they are complete, which are not kept: the
+/// elements of the list `taken_list` or, where that is empty, the members of the whole. A long list
+/// takes no more memory than its largest element.
+inline nlohmann::json parse_json_in_parts(std::string_view text, std::string_view location,
+                                          std::string_view taken_list,
+                                          detail::json_builder::value_taker take) {
+  detail::json_builder builder(location, taken_list, std::move(take));
+  nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
+  return std::move(builder).result();
 }
 
 /// The member `key` of an object. Throws when `object` is not an object, or lacks the key.

@@ -90,20 +90,18 @@ namespace detail {
                                                                  std::string_view file) {
   auto const location = concat(file, ": header");
   require(!text.empty() && text.front() == '{', location, ": must begin with '{'");
-  auto const json = parse_json(text, location);
   safetensors_header parsed;
-  for (auto const& [name, value] : json.items()) {
-    if (name == "__metadata__") {
-      require(value.is_object(), location, ": \"__metadata__\" must be an object");
-      for (auto const& [key, content] : value.items()) {
-        require(content.is_string(), location, ": \"__metadata__\": \"", key,
-                "\" must be a string");
-        parsed.metadata.emplace(key, content.get<std::string>());
-      }
-    } else {
+  parse_json_in_parts(text, location, {}, [&](std::string const& name, nlohmann::json&& value) {
+    if (name != "__metadata__") {
       parsed.tensors.push_back(detail::parse_tensor_entry(name, value, data_bytes, file));
+      return;
     }
-  }
+    require(value.is_object(), location, ": \"__metadata__\" must be an object");
+    for (auto const& [key, content] : value.items()) {
+      require(content.is_string(), location, ": \"__metadata__\": \"", key, "\" must be a string");
+      parsed.metadata.emplace(key, content.get<std::string>());
+    }
+  });
   std::sort(parsed.tensors.begin(), parsed.tensors.end(), [](auto const& a, auto const& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });

@@ -61,7 +61,7 @@ class rendezvous {
   [[nodiscard]] std::string read_record(int from, std::size_t size, patience& limit) const {
     auto const name = file_of(from);
     for (auto pause = std::chrono::milliseconds(2);; pause = std::min(2 * pause, longest_pause)) {
-      descriptor const file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+      descriptor const file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
       if (file.get() >= 0) return read(file, name, from, size);
       if (errno != ENOENT) files::failure(name, "cannot be read");
       require(files::exists(folder_), folder_.native(),

@@ -84,7 +84,7 @@ class file_rendezvous {
 
   /// The contents of the file; empty when there is none.
   [[nodiscard]] std::string read() const {
-    descriptor const file(::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    descriptor const file(::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (file.get() < 0) {
       require(errno == ENOENT, problem("cannot be read"));
       return {};

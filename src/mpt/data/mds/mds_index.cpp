@@ -1,5 +1,6 @@
 #include <mpt/data/mds/mds_index.hpp>
 
+#include <exception>
 #include <set>
 #include <utility>
 
@@ -155,15 +156,23 @@ mds_shard mds_shard::from_json(nlohmann::json const& object, std::string_view lo
 }
 
 std::vector<mds_shard> parse_mds_index(std::string_view text, std::string_view location) {
-  auto const root = parse_json(text, location);
+  std::vector<mds_shard> out;
+  std::exception_ptr problem;  // told after one of the version, which follows the shards
+  auto const root = parse_json_in_parts(
+      text, location, "shards", [&](std::string const&, nlohmann::json&& object) {
+        if (!problem) try {
+            out.push_back(
+                mds_shard::from_json(object, parallel::concat(location, ": shard ", out.size())));
+          } catch (parallel::error const&) {
+            problem = std::current_exception();
+          }
+      });
   auto const version = count_member(root, "version", location);
   parallel::require(version == 2, location, ": index version ", version,
                     "; only version 2 is known");
-  auto const& list = member(root, "shards", location);
-  parallel::require(list.is_array(), location, ": \"shards\" is not a list");
-  std::vector<mds_shard> out;
-  for (auto const& object : list)
-    out.push_back(mds_shard::from_json(object, parallel::concat(location, ": shard ", out.size())));
+  parallel::require(member(root, "shards", location).is_array(), location,
+                    ": \"shards\" is not a list");
+  if (problem) std::rethrow_exception(problem);
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < out.size(); ++i)
     parallel::require(names.insert(out[i].raw.basename).second, location, ": shard ", i, ": ",

@@ -71,7 +71,7 @@ mds_shard_file::mds_shard_file(std::filesystem::path const& folder, mds_shard co
     if (check_hashes && !shard.raw.hashes.empty())
       require_hashes(parallel::read_text_file(raw, shard.raw.bytes), shard.raw);
   } else {
-    decompress(folder / shard.zip->basename, check_hashes);
+    decompress(folder / shard.zip->basename);
   }
   check_header();
 }
@@ -99,7 +99,7 @@ void mds_shard_file::require_hashes(std::string_view content, mds_file const& fi
                     ": the file is damaged or belongs to another set; fetch it again");
 }
 
-void mds_shard_file::decompress(std::filesystem::path const& path, bool check_hashes) {
+void mds_shard_file::decompress(std::filesystem::path const& path) {
   auto const& layout = shard_->layout;
   name_ = path.native();
   parallel::require(layout.compression.starts_with("zstd"), name_, ": compression '",
@@ -108,7 +108,7 @@ void mds_shard_file::decompress(std::filesystem::path const& path, bool check_ha
   parallel::require(packed.size() == shard_->zip->bytes, name_, ": has ", packed.size(),
                     " bytes, index.json says ", shard_->zip->bytes,
                     ": the file is incomplete or belongs to another set");
-  if (check_hashes) require_hashes(packed, *shard_->zip);
+  require_hashes(packed, *shard_->zip);
   // The size that the frame declares is checked before memory of the index's size is allocated.
   auto const declared_size = ZSTD_getFrameContentSize(packed.data(), packed.size());
   bool const is_declared =
@@ -131,7 +131,7 @@ void mds_shard_file::decompress(std::filesystem::path const& path, bool check_ha
                     "; fetch it again");
   parallel::require(size == content_.size(), name_, ": decompresses to ", size,
                     " bytes, index.json says ", shard_->raw.bytes);
-  if (check_hashes) require_hashes(content_, shard_->raw);
+  require_hashes(content_, shard_->raw);
 }
 
 void mds_shard_file::check_header() {

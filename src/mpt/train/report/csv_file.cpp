@@ -209,9 +209,8 @@ void csv_file::add_columns(nlohmann::ordered_json const& record) {
 
 void csv_file::finish() const {
   if (auto const lost = lost_ + file_.lost(); lost > 0)
-    parallel::fail<parallel::storage_error>(
-        subject, path_.string(), ": ", lost,
-        " rows were lost: they could not be written, as on a full disk");
+    parallel::fail<parallel::storage_error>(subject, path_.string(), ": ", lost,
+                                            " rows were lost: ", file_.loss_reason());
 }
 
 }  // namespace mpt

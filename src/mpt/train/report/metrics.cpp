@@ -1,6 +1,9 @@
 #include <mpt/train/report/metrics.hpp>
 
 #include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
 #include <system_error>
 
 #include <parallel/core/failures.hpp>
@@ -62,18 +65,23 @@ double peak_memory_bytes() {
 metrics_file::metrics_file(std::filesystem::path const& path) {
   if (path.empty()) return;
   std::error_code problem;  // opening tells what is wrong
-  if (std::filesystem::is_regular_file(path, problem))
-    parallel::require(std::ifstream(path).peek() == '{' || std::filesystem::is_empty(path),
-                      "metrics_file ", path.string(),
+  if (std::filesystem::is_regular_file(path, problem)) {
+    constexpr std::string_view begin = R"({"time/batch":)";  // of every record
+    std::string found(begin.size(), '\0');
+    std::ifstream file(path);
+    file.read(found.data(), std::ssize(found));
+    found.resize(static_cast<std::size_t>(file.gcount()));
+    parallel::require(begin.starts_with(found), "metrics_file ", path.string(),
                       ": holds something else than metrics; choose another file");
+  }
   file_ = open_for_appending(path, "metrics_file ", "; choose another file");
 }
 
 void metrics_file::finish() const {
   if (file_.lost() > 0)
-    parallel::fail<parallel::storage_error>(
-        "metrics_file ", file_.path().string(), ": ", file_.lost(),
-        " lines were lost: they could not be written, as on a full disk");
+    parallel::fail<parallel::storage_error>("metrics_file ", file_.path().string(), ": ",
+                                            file_.lost(),
+                                            " lines were lost: ", file_.loss_reason());
 }
 
 }  // namespace mpt

@@ -48,14 +48,24 @@ TEST_CASE("metrics file: metrics are appended to earlier ones, and to no other k
   auto const file = folder / "new" / "metrics.jsonl";
   for (int batch = 1; batch <= 2; ++batch) {
     mpt::metrics_file metrics(file);
-    metrics.write({{"batch", batch}});
+    metrics.write({{"time/batch", batch}});
     metrics.finish();
   }
-  CHECK(test::read_all(file) == "{\"batch\":1}\n{\"batch\":2}\n");
-  test::write_all(folder / "run.yaml", "max_seq_len: 2\n");
-  CHECK(test::contains(
-      test::message_of([&] { mpt::metrics_file const metrics(folder / "run.yaml"); }),
-      "run.yaml: holds something else than metrics; choose another file"));
+  CHECK(test::read_all(file) == "{\"time/batch\":1}\n{\"time/batch\":2}\n");
+  // a configuration, a run's own journal, rows of a training set, and a JSON document of results
+  for (char const* const other : {"max_seq_len: 2\n", "{max_seq_len: 2}", "{\"event\":\"start\"}\n",
+                                  "{\"prompt\":\"a\"}\n", "{\n  \"run_name\": \"a\"\n}\n", "\n"}) {
+    CAPTURE(other);
+    test::write_all(folder / "other", other);
+    CHECK(
+        test::contains(test::message_of([&] { mpt::metrics_file const metrics(folder / "other"); }),
+                       "other: holds something else than metrics; choose another file"));
+    CHECK(test::read_all(folder / "other") == other);
+  }
+  for (char const* const cut : {"", "{", "{\"time/ba"}) {  // by a kill or a full disk
+    test::write_all(folder / "cut", cut);
+    CHECK_NOTHROW(mpt::metrics_file(folder / "cut"));
+  }
   CHECK(test::contains(test::message_of([&] { mpt::metrics_file const metrics(folder.path()); }),
                        ": cannot be written: Is a directory; choose another file"));
 }

@@ -24,6 +24,25 @@ TEST_CASE("JSON: a repeated key in one object is refused") {
   CHECK(test::contains(problem(R"([{"k": [], "k": 2}])"), "key \"k\" appears twice"));
 }
 
+TEST_CASE("JSON: values are taken one after the other, and not kept") {
+  std::string taken;
+  auto const take = [&](std::string const& name, nlohmann::json&& value) {
+    taken += name + "=" + value.dump() + " ";
+  };
+  auto const text = R"({"l": [1, {"l": [2]}, [3]], "m": {"l": [4]}, "n": null, "l2": []})";
+  auto const rest = pc::parse_json_in_parts(text, "f", "l", take);
+  CHECK(taken == R"(l=1 l={"l":[2]} l=[3] )");
+  CHECK(rest == nlohmann::json::parse(R"({"l": [], "m": {"l": [4]}, "n": null, "l2": []})"));
+  taken.clear();
+  pc::parse_json_in_parts(text, "f", {}, take);
+  CHECK(taken == R"(l=[1,{"l":[2]},[3]] m={"l":[4]} n=null l2=[] )");
+  CHECK_THROWS_WITH_AS(pc::parse_json_in_parts(R"({"a": 1, "b": 2, "a": 3})", "f", {}, take),
+                       "f: key \"a\" appears twice in one object", parallel::error);
+  taken.clear();
+  pc::parse_json_in_parts(R"([[1], 2])", "f", {}, take);
+  CHECK(taken.empty());
+}
+
 TEST_CASE("JSON: nesting deeper than the limit is refused, however deep") {
   auto const nested = [](std::size_t depth) {
     return std::string(depth, '[') + std::string(depth, ']');
