@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <mpt/config/model/read_lora.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/finetune/find_files.hpp>
 #include <mpt/finetune/split_files.hpp>
@@ -147,6 +148,13 @@ CLI::Validator existing_path_or_name() {
 fs::path local_model(fs::path const& path) {
   if (!mpt::hub::means_repository(path.native())) return path;
   return fetch_named(model_named(path.native(), mpt::hub::weights::included)).folder;
+}
+
+void fetch_adapted_model(fs::path const& folder) {
+  if (!mpt::is_adapter_folder(folder)) return;
+  auto const base = mpt::base_name(mpt::read_adapter_json(folder));
+  if (mpt::hub::means_repository(base))
+    static_cast<void>(fetch_named(model_named(base, mpt::hub::weights::included)));
 }
 
 std::string local_tokenizer(std::string const& name) {
