@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <mpt/config/model/family.hpp>
 #include <mpt/config/model/hf.hpp>
 #include <mpt/config/model/read_lora.hpp>
 #include <mpt/hf/convert.hpp>
@@ -56,7 +57,8 @@ constexpr std::array<std::string_view, 5> tokenizer_texts = {
 
 /// Adds the members of a JSON object, at any depth, by dotted names.
 void add_members(mpt::input_facts& facts, std::string const& path, nlohmann::json const& object) {
-  for (auto const& [pointer, value] : object.flatten().items()) {
+  auto const members = object.flatten();
+  for (auto const& [pointer, value] : members.items()) {
     auto name = pointer.substr(std::min<std::size_t>(1, pointer.size()));
     std::ranges::replace(name, '/', '.');
     facts.push_back({"the model", path, name, value.dump()});
@@ -78,11 +80,16 @@ mpt::input_facts setting_facts(std::filesystem::path const& file,
 }
 
 mpt::input_facts model_facts(mpt::model_config const& model, std::filesystem::path const& path) {
-  auto settings = mpt::config_json_of(model, "float32");  // in the words of config.json
-  settings.update(mpt::to_hf_json(model, "float32"));
-  if (model.lora) settings["peft_config"] = mpt::to_peft_json(*model.lora, "", model);
+  std::error_code unreadable;  // an unreadable file counts as absent
+  auto const file = path / "config.json";
+  auto const shown = std::filesystem::exists(file, unreadable) ? file.string() : path.string();
   mpt::input_facts out;
-  add_members(out, path.string(), settings);
+  add_members(out, shown, mpt::config_json_of(model, "float32"));
+  nlohmann::json more;  // what a family's config.json does not say
+  if (mpt::find_family(model.family) != nullptr)
+    more["settings"] = mpt::to_hf_json(model, "float32");
+  if (model.lora) more["peft_config"] = mpt::to_peft_json(*model.lora, "", model);
+  if (!more.is_null()) add_members(out, shown, more);
   return out;
 }
 

@@ -251,7 +251,7 @@ weights=$(stat -c %s hf/model.safetensors)
 differs "" "mv hf model; sed -i 's/path: hf}/path: model}/' tune.yaml" "${run[@]}"
 differs "the data of train_loader plain, its tokens" "python3 ../edit.py plain/shard.00000.mds $((whole / 4 * 2))" "${run[@]}"
 differs "the weights hf, transformer.*" "python3 ../edit.py hf/model.safetensors $((weights / 2))" "${run[@]}"
-differs "the model hf, .*norm_eps.*" "sed -i 's/\"layer_norm_epsilon\": 1e-05/\"layer_norm_epsilon\": 1e-04/; s/\"norm_eps\": 1e-05/\"norm_eps\": 1e-04/' hf/config.json" "${run[@]}"
+differs "the model hf/config.json, .*eps.*" "sed -i 's/\"layer_norm_epsilon\": 1e-05/\"layer_norm_epsilon\": 1e-04/; s/\"norm_eps\": 1e-05/\"norm_eps\": 1e-04/' hf/config.json" "${run[@]}"
 differs "the tokenizer tokenizer, tokenizer.json" "echo >> tokenizer/tokenizer.json" "${run[@]}"
 differs "the configuration tune.yaml, seed" "echo 'seed: 3' >> tune.yaml" "${run[@]}"
 differs "the adapter adapter, .*lora_A.*" "python3 ../edit.py adapter/adapter_model.safetensors -50" "${run[@]}" \
