@@ -25,20 +25,11 @@ namespace apps {
 namespace {
 
 /// The parts of dotted names of settings that name files and folders, or what has no effect itself.
-constexpr std::array<std::string_view, 14> machine_settings = {"local",
-                                                               "remote",
-                                                               "load_path",
-                                                               "save_folder",
-                                                               "local_save_folder",
-                                                               "pretrained_model_name_or_path",
-                                                               "pretrained_lora_id_or_path",
-                                                               "hf_name",
-                                                               "data_files",
-                                                               "icl_tasks",
-                                                               "metrics_file",
-                                                               "filename",
-                                                               "mirrors",
-                                                               "variables"};
+/// Weights have one name on all ranks: rank 0's, by which each loads them.
+constexpr std::array<std::string_view, 12> machine_settings = {
+    "local",   "remote",     "save_folder", "local_save_folder", "pretrained_lora_id_or_path",
+    "hf_name", "data_files", "icl_tasks",   "metrics_file",      "filename",
+    "mirrors", "variables"};
 
 [[nodiscard]] bool names_path(std::string_view setting) {
   if (setting == "tokenizer.name") return true;

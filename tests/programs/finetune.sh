@@ -186,7 +186,7 @@ refused() { # message arguments...
 near tuned.loss <(loss_of hf16 --adapter adapter) 0.01 || fail "a copy of the model in bf16 is refused: $(cat log)"
 "$programs/generate" lora --prompt 'What is' --max_new_tokens 4 --tokenizer hf > text 2> log
 grep -q note log && { cat log >&2; fail "a note about the model as it was"; }
-tune ranks=1 max_duration=1ba save_folder=more
+tune ranks=1 max_duration=3ba save_folder=more
 "$programs/convert" more more-hf > /dev/null
 mv hf was
 mv more-hf hf

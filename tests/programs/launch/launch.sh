@@ -214,7 +214,7 @@ else:
         file.write(bytes([byte ^ 1]))
 PYTHON
 python3 edit.py none plain/index.json
-sed -e 's/^model:.*/model: {name: hf_causal_lm, pretrained_model_name_or_path: hf}/' -e '/vocab_size/,/resid_pdrop/d' -e 's/local: data/local: plain/' \
+sed -e 's/^model:.*/model: {name: hf_causal_lm, pretrained_model_name_or_path: hf}/' -e '/^        resid_pdrop/d' -e 's/local: data/local: plain/' \
   -e 's/^max_duration:.*/max_duration: 1ba/' -e 's/autoresume: true/autoresume: false/' small.yaml > tune.yaml
 pair() { # program and arguments, on rank 0 here, on rank 1 elsewhere
   local rank
@@ -248,7 +248,7 @@ differs() { # what is named, the change elsewhere, program and arguments
 run=(pretrain tune.yaml save_folder=)
 whole=$(stat -c %s plain/shard.00000.mds)
 weights=$(stat -c %s hf/model.safetensors)
-differs "" "mv hf model; sed -i 's/path: hf}/path: model}/' tune.yaml" "${run[@]}"
+differs "" "mv plain set; sed -i 's/local: plain/local: set/' tune.yaml" "${run[@]}"
 differs "the data of train_loader plain, its tokens" "python3 ../edit.py plain/shard.00000.mds $((whole / 4 * 2))" "${run[@]}"
 differs "the weights hf, transformer.*" "python3 ../edit.py hf/model.safetensors $((weights / 2))" "${run[@]}"
 differs "the model hf/config.json, .*eps.*" "sed -i 's/\"layer_norm_epsilon\": 1e-05/\"layer_norm_epsilon\": 1e-04/; s/\"norm_eps\": 1e-05/\"norm_eps\": 1e-04/' hf/config.json" "${run[@]}"
