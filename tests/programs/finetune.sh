@@ -192,7 +192,7 @@ mv hf was
 mv more-hf hf
 others="its adapters were trained for other weights than those in"
 refused "$others" ranks=1 "${lora[@]}" load_path=lora/ep2-ba14 load_weights_only=false
-refused "$others" ranks=1 "${lora[@]}" model.pretrained_lora_id_or_path=adapter
+refused "$others" ranks=1 model.pretrained_lora_id_or_path=adapter
 for command in "convert lora adapter3" "convert --base hf lora adapter3" "convert --merge --base hf adapter again2" \
   "generate hf --adapter adapter --prompt a" "generate adapter --prompt a --tokenizer was" "evaluate adapter --data some.txt --tokenizer was"; do
   # shellcheck disable=SC2086

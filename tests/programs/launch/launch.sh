@@ -200,15 +200,22 @@ echo "ranks that torchrun or srun starts: same digits"
 "$programs/prepare" --tokenizer tokenizer --concat_tokens 32 --eos_text '<|endoftext|>' --out_root plain "${text[@]}" > /dev/null 2>&1
 cp "${text[0]}" some.txt
 cat > edit.py <<'PYTHON'
-"""edit.py none INDEX: an index without hashes.  edit.py FILE OFFSET: another lowest bit of the byte there, from the end if it is negative."""
-import json, re, sys
+"""edit.py none INDEX: an index without hashes.  edit.py token SHARD: another last token of the sample at a third.
+edit.py FILE OFFSET: another lowest bit of the byte there, counted from the end if it is negative."""
+import json, re, struct, sys
 if sys.argv[1] == "none":
     text = re.sub(r'"hashes": ?\{[^}]*\}', '"hashes": {}', open(sys.argv[2]).read())
     json.loads(text)
     open(sys.argv[2], "w").write(text)
 else:
-    with open(sys.argv[1], "r+b") as file:
-        file.seek(int(sys.argv[2]), 2 * (int(sys.argv[2]) < 0))
+    name, offset = sys.argv[1], int(sys.argv[2]) if sys.argv[1] != "token" else 0
+    if name == "token":
+        name = sys.argv[2]
+        shard = open(name, "rb").read()
+        samples = struct.unpack_from("<I", shard)[0]
+        offset = struct.unpack_from("<I", shard, 4 + 4 * (samples // 3))[0] - 4  # before the next sample
+    with open(name, "r+b") as file:
+        file.seek(offset, 2 * (offset < 0))
         byte = file.read(1)[0]
         file.seek(-1, 1)
         file.write(bytes([byte ^ 1]))
@@ -246,16 +253,15 @@ differs() { # what is named, the change elsewhere, program and arguments
   fi
 }
 run=(pretrain tune.yaml save_folder=)
-whole=$(stat -c %s plain/shard.00000.mds)
 weights=$(stat -c %s hf/model.safetensors)
 differs "" "mv plain set; sed -i 's/local: plain/local: set/' tune.yaml" "${run[@]}"
-differs "the data of train_loader plain, its tokens" "python3 ../edit.py plain/shard.00000.mds $((whole / 4 * 2))" "${run[@]}"
+differs "the data of train_loader plain, its tokens" "python3 ../edit.py token plain/shard.00000.mds" "${run[@]}"
 differs "the weights hf, transformer.*" "python3 ../edit.py hf/model.safetensors $((weights / 2))" "${run[@]}"
 differs "the model hf/config.json, .*eps.*" "sed -i 's/\"layer_norm_epsilon\": 1e-05/\"layer_norm_epsilon\": 1e-04/; s/\"norm_eps\": 1e-05/\"norm_eps\": 1e-04/' hf/config.json" "${run[@]}"
 differs "the tokenizer tokenizer, tokenizer.json" "echo >> tokenizer/tokenizer.json" "${run[@]}"
 differs "the configuration tune.yaml, seed" "echo 'seed: 3' >> tune.yaml" "${run[@]}"
-differs "the adapter adapter, .*lora_A.*" "python3 ../edit.py adapter/adapter_model.safetensors -50" "${run[@]}" \
-  "model.peft_config={r: 2}" model.pretrained_lora_id_or_path=adapter
+differs "the adapter adapter/adapter_model.safetensors, .*lora_.*" "python3 ../edit.py adapter/adapter_model.safetensors -50" "${run[@]}" \
+  model.pretrained_lora_id_or_path=adapter
 other="rm -rf calm; mkdir calm; '$programs/pretrain' small.yaml seed=5 ranks=2 max_duration=4ba save_folder=calm > /dev/null 2>&1; mv calm/ep0-ba4 calm/$name"
 differs "the checkpoint calm/$name, .*" "$other" pretrain small.yaml save_folder= autoresume=false load_path=calm/"$name" load_weights_only=true
 differs "" "rm -r calm" evaluate hf --data some.txt
