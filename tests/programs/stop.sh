@@ -116,7 +116,7 @@ if [[ -n $mpiexec ]]; then
   "$programs/convert" every0 hf > /dev/null
   mkdir elsewhere
   cp -r small.yaml tokenizer data hf elsewhere
-  checked=(threads=1 "save_folder=$PWD/wrong" max_duration=4ba corruption_check.interval=1ba load_path=hf preflight=true)
+  checked=(threads=1 "save_folder=$PWD/wrong" max_duration=4ba corruption_check.interval=1ba load_path=hf zero_stage=0 preflight=true)
   rm log
   {
     until grep -qs 'parameters, ranks' log; do sleep 0.01; done  # before the preflight

@@ -44,6 +44,9 @@ struct wanted_repository {
   std::function<std::string(std::filesystem::path const& snapshot)> missing_file{};
 };
 
+/// A model of this name with its weights, or without, and its tokenizer.
+[[nodiscard]] wanted_repository wanted_model(std::string const& name, weights choice);
+
 struct snapshot {
   std::filesystem::path folder;
   std::string commit;

@@ -17,8 +17,8 @@ std::filesystem::path peft_adapter::base() const {
   std::error_code unreadable;  // an unreadable folder counts as absent
   if (!name.empty() && std::filesystem::is_directory(name, unreadable)) return name;
   if (hub::means_repository(name))
-    if (auto const cached =
-            hub::cached_repository({{hub::repository_kind::model, name}}, hub::read_settings()))
+    if (auto const cached = hub::cached_repository(hub::wanted_model(name, hub::weights::included),
+                                                   hub::read_settings()))
       return cached->folder;
   parallel::fail((folder_ / adapter_config_name).string(), ": base_model_name_or_path is '",
                  printable(name),
