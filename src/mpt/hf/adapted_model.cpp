@@ -14,6 +14,16 @@ namespace {
   return first == second || (first != "F16" && second != "F16");
 }
 
+/// The checksums of the weights at `path`; none where they cannot be read: a folder may have the
+/// configuration alone, and who needs the weights says what is wrong with them.
+[[nodiscard]] std::map<std::string, std::string> checksums_at(std::filesystem::path const& path) {
+  try {
+    return rounded_tensor_checksums(weight_files(path));
+  } catch (parallel::error const&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 nlohmann::json adapted_model::to_json() const {
@@ -26,7 +36,7 @@ adapted_model read_adapted_model(std::filesystem::path const& folder) {
   auto const repository = hub::repository_of_snapshot(absolute);
   return {.name = repository ? repository->name : absolute.string(),
           .folder = absolute.string(),
-          .checksums = rounded_tensor_checksums(weight_files(folder))};
+          .checksums = checksums_at(folder)};
 }
 
 adapted_model adapted_model_of(nlohmann::json const& json, std::string name) {
@@ -59,8 +69,7 @@ void require_same_weights(adapted_model const& model,
 void require_same_weights(adapted_model const& model, std::filesystem::path const& path,
                           std::string_view adapters) {
   if (model.checksums.empty() || path.empty() || !is_model(path)) return;
-  require_same_weights(model, rounded_tensor_checksums(weight_files(path)), path.string(),
-                       adapters);
+  require_same_weights(model, checksums_at(path), path.string(), adapters);
 }
 
 }  // namespace mpt::hf
