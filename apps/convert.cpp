@@ -61,7 +61,7 @@ void report(arguments const& args, mpt::model_source const& source, conversion c
   conversion out{to, "adapter",
                  fmt::format("(an adapter of rank {}{})", lora.rank,
                              lora.rank_pattern.empty() ? "" : ", and others for some layers")};
-  if (options.base.empty() && source.base().empty())
+  if (options.base.empty() && source.base().name.empty())
     out.notes.emplace_back("the model that it adapts is not known; name its folder with --base");
   return out;
 }
@@ -180,6 +180,7 @@ int main(int argc, char** argv) {
     apps::require_one_process();
     args.json.check({args.from});
     args.from = apps::local_model(args.from);
+    if (args.options.base.empty()) apps::fetch_adapted_model(args.from);
     args.options.tokenizer = apps::local_tokenizer(args.options.tokenizer);
     args.shards_named = app.count("--max_shard_bytes") > 0;
     convert(args);

@@ -31,6 +31,7 @@
 #include <devices/engine.hpp>
 #include <inputs/hub_names.hpp>
 #include <inputs/loaded_model.hpp>
+#include <inputs/same_inputs.hpp>
 #include <inputs/text_batches.hpp>
 #include <launch/launch.hpp>
 #include <launch/launcher.hpp>
@@ -212,6 +213,40 @@ outcome evaluate(arguments const& args, evaluation const& plan, std::size_t mode
   return out;
 }
 
+/// The facts of all that an evaluation reads, which ranks compare.
+mpt::input_facts evaluation_facts(arguments const& args, evaluation const& plan) {
+  mpt::input_facts out{apps::program_fact()};
+  auto const add = [&](mpt::input_facts const& facts) {
+    out.insert(out.end(), facts.begin(), facts.end());
+  };
+  for (auto const& request : plan.models) {
+    mpt::model_source const source(request.path, request.adapter);
+    auto facts = apps::model_facts(source.config(), source.path());
+    auto const add_to_model = [&](mpt::input_facts const& more) {
+      facts.insert(facts.end(), more.begin(), more.end());
+    };
+    add_to_model(source.facts(mpt::checksum_extent::sampled));
+    add_to_model(
+        apps::tokenizer_facts(request.tokenizer.empty() ? source.tokenizer() : request.tokenizer));
+    auto const length =
+        args.sequence_length > 0 ? args.sequence_length : source.config().max_seq_len;
+    if (!args.data.empty()) add_to_model(apps::text_facts(requested_text(args), source, length));
+    if (plan.models.size() > 1)
+      for (auto& fact : facts) fact.input += " of " + request.name;
+    add(facts);
+  }
+  std::vector<mpt::eval::task_config> tasks;
+  for (auto const& task : plan.tasks) tasks.push_back(task.config);
+  add(apps::task_facts(tasks));
+  for (auto const& [option, value] : {std::pair("batch size", args.batch_size),
+                                      {"sequence length", args.sequence_length},
+                                      {"tensor degree", std::int64_t{plan.tensor}},
+                                      {"bf16", std::int64_t{plan.bf16}},
+                                      {"batches of a task", plan.subset_batches.value_or(0)}})
+    out.push_back({"the evaluation", "", option, std::to_string(value)});
+  return out;
+}
+
 /// Prints the results and writes the requested files.
 void report(arguments const& args, evaluation const& plan, std::vector<outcome> const& outcomes,
             bool from_yaml) {
@@ -346,6 +381,7 @@ void run(arguments args) {
   check(args);
   args.name = args.model.string();
   args.model = apps::local_model(args.model);
+  apps::fetch_adapted_model(args.model);
   args.tokenizer = apps::local_tokenizer(args.tokenizer);
   bool const from_yaml = !fs::is_directory(args.model);
   auto const plan = from_yaml ? read_yaml(args) : read_options(args);
@@ -358,8 +394,11 @@ void run(arguments args) {
   parallel::require(*ranks % plan.tensor == 0, *ranks, " ranks cannot hold models of ", plan.tensor,
                     " ranks each; use a multiple of ", plan.tensor);
   parallel::shared_deadline const deadline = std::chrono::duration<double>(plan.deadline);
+  mpt::input_facts facts;
+  if (apps::processes_started()) facts = evaluation_facts(args, plan);
   apps::launch({.ranks = ranks, .deadline = deadline},
                [&](parallel::any_communicator& comm, apps::placement const& place) {
+                 if (!facts.empty()) apps::check_same_inputs(facts, comm);
                  std::vector<outcome> outcomes;
                  for (std::size_t i = 0; i < plan.models.size(); ++i)
                    outcomes.push_back(evaluate(args, plan, i, engine, deadline, comm, place));

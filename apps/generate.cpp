@@ -31,6 +31,7 @@
 #include <inputs/chat_templates.hpp>
 #include <inputs/hub_names.hpp>
 #include <inputs/loaded_model.hpp>
+#include <inputs/same_inputs.hpp>
 #include <launch/launch.hpp>
 #include <launch/launcher.hpp>
 #include <process/process.hpp>
@@ -346,10 +347,36 @@ void apply_generation_defaults(arguments& args, mpt::model_source const& source)
                       mpt::generation_file(source.path()).string(), applied);
 }
 
+/// The facts of all that shapes the texts, which ranks compare.
+mpt::input_facts generation_facts(arguments const& args, mpt::model_source const& source,
+                                  std::string const& tokenizer_name) {
+  mpt::input_facts out{apps::program_fact()};
+  for (auto const& facts :
+       {apps::model_facts(source.config(), source.path()),
+        source.facts(mpt::checksum_extent::sampled), apps::tokenizer_facts(tokenizer_name)})
+    out.insert(out.end(), facts.begin(), facts.end());
+  auto const& options = args.options;
+  nlohmann::json const settings{{"max_new_tokens", options.max_new_tokens},
+                                {"temperature", options.sampling.temperature},
+                                {"top_k", options.sampling.top_k},
+                                {"top_p", options.sampling.top_p},
+                                {"seed", options.sampling.seed},
+                                {"repetition_penalty", options.history.repetition_penalty},
+                                {"no_repeat_ngram_size", options.history.no_repeat_ngram_size},
+                                {"end_tokens", options.end_tokens},
+                                {"stop", args.stops},
+                                {"chat", args.chat},
+                                {"precision", args.precision}};
+  for (auto const& [option, value] : settings.items())
+    out.push_back({"the options and generation_config.json", "", option, value.dump()});
+  return out;
+}
+
 void generate(arguments args) {
   apps::require_own_launch();
   args.name = args.model.string();
   args.model = apps::local_model(args.model);
+  apps::fetch_adapted_model(args.model);
   args.tokenizer = apps::local_tokenizer(args.tokenizer);
   mpt::model_source const source(args.model, args.adapter);
   apply_generation_defaults(args, source);
@@ -392,9 +419,12 @@ void generate(arguments args) {
   };
   parallel::shared_deadline const deadline =
       std::chrono::seconds(args.chat ? 7 * 86400 : 600);  // a user may think before the next line
+  mpt::input_facts facts;
+  if (apps::processes_started()) facts = generation_facts(args, source, tokenizer_name);
   apps::launch(
       {.ranks = args.tensor ? args.tensor : apps::processes_started(), .deadline = deadline},
       [&](parallel::any_communicator& ranks, apps::placement const& place) {
+        if (!facts.empty()) apps::check_same_inputs(facts, ranks);
         apps::with_loaded_model({.source = source,
                                  .bf16 = args.precision == "bf16",
                                  .device = {.kind = args.device,

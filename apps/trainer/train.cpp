@@ -42,6 +42,7 @@
 #include <devices/engine.hpp>
 #include <inputs/hub_names.hpp>
 #include <inputs/run_inputs.hpp>
+#include <inputs/same_inputs.hpp>
 #include <inputs/tracking_client.hpp>
 #include <launch/launch.hpp>
 #include <launch/launch_environment.hpp>
@@ -51,7 +52,6 @@
 #include <process/stop_signal.hpp>
 #include <trainer/claimed_folder.hpp>
 #include <trainer/journal_records.hpp>
-#include <trainer/same_start.hpp>
 #include <trainer/summary_file.hpp>
 #include "exchanges.hpp"
 #include "training_devices.hpp"
@@ -510,9 +510,11 @@ int train_program(int argc, char** argv, std::string const& description,
             : trackers_of(config.run, config.checkpoint, config.output.loggers, is_primary());
     apps::run_inputs inputs;
     mpt::run_parts parts;
+    mpt::input_facts facts;
     if (reads_data) {
-      inputs = apps::read_run_inputs(config.model, config.data, config.evaluation, sets,
-                                     started.has_value());
+      inputs = apps::read_run_inputs(config.model, config.data, config.evaluation, sets);
+      if (started && !config.run.dry_run)
+        facts = apps::run_facts(file, config, inputs.examples, sets);
       parts = mpt::read_run_parts(config, std::move(inputs.examples), std::move(sets));
     }
     parts.open_trackers = open_trackers;
@@ -520,8 +522,6 @@ int train_program(int argc, char** argv, std::string const& description,
       for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
     if (config.run.dry_run)
       return print_dry_run(config, parts, rank_count, engine, source, overrides, json);
-    std::vector<std::string> start;
-    if (started) start = apps::start_of(file, inputs.fingerprint, overrides);
     apps::stop_signals const signals;
     parallel::shared_deadline const deadline =
         std::chrono::duration<double>(config.run.deadlines.setup);
@@ -531,7 +531,7 @@ int train_program(int argc, char** argv, std::string const& description,
     apps::launch(
         {.ranks = ranks, .deadline = deadline, .flight_folder = config.checkpoint.save_folder},
         [&](parallel::any_communicator& comm, apps::placement const& rank_placement) {
-          if (started) apps::check_same_start(start, comm);
+          if (started) apps::check_same_inputs(facts, comm);
           train_rank(config, json, parts, comm, rank_placement, engine, hooks, stopped);
         });
     if (!stopped) return;

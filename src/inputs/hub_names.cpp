@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <mpt/config/model/read_lora.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/finetune/find_files.hpp>
 #include <mpt/finetune/split_files.hpp>
@@ -34,17 +35,6 @@ template <class Get>
 
 [[nodiscard]] mpt::hub::snapshot fetch_named(mpt::hub::wanted_repository const& wanted) {
   return with_name_in_errors(wanted.repository.name, [&] { return fetch_aloud(wanted); });
-}
-
-[[nodiscard]] mpt::hub::wanted_repository model_named(std::string const& name,
-                                                      mpt::hub::weights choice) {
-  mpt::hub::wanted_repository out;
-  out.repository.name = name;
-  out.choice = [choice](mpt::hub::listing const& files) { return model_files(files, choice); };
-  out.missing_file = [choice](fs::path const& folder) {
-    return mpt::hub::missing_model_file(folder, choice);
-  };
-  return out;
 }
 
 [[nodiscard]] mpt::hub::wanted_repository tokenizer_named(std::string const& name) {
@@ -147,7 +137,14 @@ CLI::Validator existing_path_or_name() {
 
 fs::path local_model(fs::path const& path) {
   if (!mpt::hub::means_repository(path.native())) return path;
-  return fetch_named(model_named(path.native(), mpt::hub::weights::included)).folder;
+  return fetch_named(mpt::hub::wanted_model(path.native(), mpt::hub::weights::included)).folder;
+}
+
+void fetch_adapted_model(fs::path const& folder) {
+  if (!mpt::is_adapter_folder(folder)) return;
+  auto const base = mpt::base_name(mpt::read_adapter_json(folder));
+  if (mpt::hub::means_repository(base))
+    static_cast<void>(fetch_named(mpt::hub::wanted_model(base, mpt::hub::weights::included)));
 }
 
 std::string local_tokenizer(std::string const& name) {
@@ -177,7 +174,7 @@ void training_file::replace_names(config_node& root) {
     if (auto* const name = scalar_of(root, {"model", key}); is_hub_name(root, name))
       name->text = folder_of(has_weights ? "weights" : "model", name->text, [&] {
         auto const choice = has_weights ? mpt::hub::weights::included : mpt::hub::weights::excluded;
-        return fetch_named(model_named(name->text, choice)).folder.native();
+        return fetch_named(mpt::hub::wanted_model(name->text, choice)).folder.native();
       });
   auto* const name = scalar_of(root, {"tokenizer", "name"});
   if (!is_hub_name(root, name)) return;

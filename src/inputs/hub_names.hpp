@@ -22,6 +22,10 @@ namespace apps {
 /// `path`, or the folder of the model in the hub's cache where it is a name of the hub.
 [[nodiscard]] std::filesystem::path local_model(std::filesystem::path const& path);
 
+/// If `folder` is an adapter in PEFT's form whose model is named as on the hub, gets that model
+/// into the hub's cache, where model_source finds it.
+void fetch_adapted_model(std::filesystem::path const& folder);
+
 /// `name`, or the folder of its tokenizer in the hub's cache where it is a name of the hub.
 [[nodiscard]] std::string local_tokenizer(std::string const& name);
 

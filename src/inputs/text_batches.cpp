@@ -9,22 +9,29 @@
 #include <mpt/data/records.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/train/data/data_fingerprint.hpp>
 #include <mpt/train/data/training_data.hpp>
 
 #include <inputs/parquet.hpp>
 
 namespace {
 
-/// Opens an MDS set.
-apps::text_batches open_set(apps::text_request const& args, mpt::model_source const& model,
-                            std::int64_t length) {
-  auto const& config = model.config();
+/// A loader of an MDS set.
+mpt::loader_config loader_of(apps::text_request const& args, std::int64_t length) {
   mpt::loader_config loader;
   loader.streams.push_back({.local = args.data});
   loader.max_seq_len = length;
   loader.token_encoding_type = args.token_encoding_type;
   loader.eos_token_id = args.eos_token_id;
   loader.bos_token_id = args.bos_token_id;
+  return loader;
+}
+
+/// Opens an MDS set.
+apps::text_batches open_set(apps::text_request const& args, mpt::model_source const& model,
+                            std::int64_t length) {
+  auto const& config = model.config();
+  auto const loader = loader_of(args, length);
   parallel::require(!config.attn.attn_uses_sequence_id || args.eos_token_id || args.bos_token_id,
                     args.model.string(),
                     ": its attention does not look across texts, and needs to know where they end; "
@@ -96,6 +103,17 @@ apps::text_batches open_text_file(apps::text_request const& args, mpt::model_sou
 }
 
 }  // namespace
+
+mpt::input_facts apps::text_facts(text_request const& request, mpt::model_source const& model,
+                                  std::int64_t length) {
+  std::string const input = "the data";
+  if (!std::filesystem::is_directory(request.data))
+    return {{input, request.data.string(), "its content", mpt::file_checksum(request.data)}};
+  auto const loader = loader_of(request, length);
+  return data_facts(input, request.data,
+                    *mpt::open_dataset(loader, loader.streams.front(), model.config().vocab_size),
+                    mpt::checksum_extent::sampled);
+}
 
 apps::text_batches apps::open_text(text_request const& request, mpt::model_source const& model,
                                    std::int64_t length) {

@@ -28,6 +28,10 @@ struct text_batches {
   std::string note = {};  ///< a note to the user about the tokenizer; empty: none
 };
 
+/// The facts of the data, which ranks compare.
+[[nodiscard]] mpt::input_facts text_facts(text_request const& request,
+                                          mpt::model_source const& model, std::int64_t length);
+
 /// Opens the data as sequences of `length` tokens. Throws when the tokenizer, or the token that
 /// ends texts, is needed and not known.
 [[nodiscard]] text_batches open_text(text_request const& request, mpt::model_source const& model,

@@ -362,7 +362,7 @@ if [[ -n $mpiexec ]]; then
   for other in max_duration=3ba optimizer.lr=1e-4 seed=3; do
     timeout 60 "$mpiexec" --oversubscribe -n 1 "$programs/pretrain" small.yaml max_duration=2ba save_folder= : \
       -n 1 "$programs/pretrain" small.yaml max_duration=2ba save_folder= $other > out 2>&1 && fail "ranks of two configurations trained"
-    grep -q "error: rank 1 was started otherwise than rank 0: '$other' in the place of nothing" out ||
+    grep -q "error: rank 1 reads other inputs than rank 0: the configuration small.yaml, ${other%%=*}: ${other#*=} on rank 1" out ||
       { cat out >&2; fail "ranks of two configurations: unclear"; }
   done
 fi

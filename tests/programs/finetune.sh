@@ -180,6 +180,34 @@ refused() { # message arguments...
   if "$programs/finetune" tune.yaml "$@" > log 2>&1; then fail "accepted: $*"; fi
   grep -qF "$message" log || { cat log >&2; fail "another message: $*"; }
 }
+# adapters belong to the weights for which they were trained: with others in the model's folder they are refused, and a
+# checkpoint, which has its own copy, says so; copies of the same weights in other files will do
+"$programs/convert" base hf16 --dtype bfloat16 > /dev/null
+near tuned.loss <(loss_of hf16 --adapter adapter) 0.01 || fail "a copy of the model in bf16 is refused: $(cat log)"
+"$programs/generate" lora --prompt 'What is' --max_new_tokens 4 --tokenizer hf > text 2> log
+grep -q note log && { cat log >&2; fail "a note about the model as it was"; }
+tune ranks=1 max_duration=3ba save_folder=more
+"$programs/convert" more more-hf > /dev/null
+mv hf was
+mv more-hf hf
+others="its adapters were trained for other weights than those in"
+refused "$others" ranks=1 "${lora[@]}" load_path=lora/ep2-ba14 load_weights_only=false
+refused "$others" ranks=1 model.pretrained_lora_id_or_path=adapter
+for command in "convert lora adapter3" "convert --base hf lora adapter3" "convert --merge --base hf adapter again2" \
+  "generate hf --adapter adapter --prompt a" "generate adapter --prompt a --tokenizer was" "evaluate adapter --data some.txt --tokenizer was"; do
+  # shellcheck disable=SC2086
+  "$programs/"$command > log 2>&1 && fail "$command: other weights are taken"
+  grep -q "$others" log || { cat log >&2; fail "$command: another message"; }
+done
+"$programs/generate" lora --prompt 'What is' --max_new_tokens 4 --tokenizer was > text2 2> log || { cat log >&2; fail "generate lora"; }
+cmp text text2 || fail "the checkpoint's own weights are not used"
+grep -q "$others.*the checkpoint has its own copy" log || { cat log >&2; fail "not said that the model's folder has changed"; }
+"$programs/convert" --merge lora merged2 2> log > /dev/null
+cmp merged/model.safetensors merged2/model.safetensors || fail "the checkpoint's own weights are not merged"
+"$programs/convert" --base was lora adapter3 > /dev/null || fail "the model as it was, in another folder, is refused"
+rm -r hf
+mv was hf
+
 refused "is an MDS set" train_loader.dataset.hf_name=data
 refused "'gpt2' is no folder on this machine" model.pretrained_model_name_or_path=gpt2
 refused "mosaicml's files are no longer on the hub" model.pretrained_model_name_or_path=mosaicml/mpt-7b

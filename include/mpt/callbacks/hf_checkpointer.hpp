@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <mpt/config/train.hpp>
+#include <mpt/hf/adapted_model.hpp>
 #include <mpt/hf/save_folder.hpp>
 
 namespace mpt {
@@ -91,6 +92,7 @@ class hf_checkpointer {
 /// The exports of a configuration that has an hf_checkpointer. Reads the tokenizer's files if they
 /// exist. `base`: the base model of a run that trains adapters, see adapter_base_of.
 [[nodiscard]] hf_exports hf_exports_of(model_config const& model, data_config const& data,
-                                       callbacks_config const& callbacks, std::string const& base);
+                                       callbacks_config const& callbacks,
+                                       hf::adapted_model const& base);
 
 }  // namespace mpt

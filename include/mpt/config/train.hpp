@@ -3,9 +3,9 @@
 // Field names and defaults are LLM Foundry's; ParallelLM's own keys are `mirrors`, `parallelism`,
 // `zero_stage`, `reduction_order`, `reduce_dtype`, `device`, `ranks`, `threads`, `device_memory`,
 // `bucket_bytes`, `local_save_folder`, `local_save_interval`, `dry_run`, `preflight`, `print_plan`,
-// `profile` and `metrics_file`. The settings are in sections, and a function takes those that it
-// reads. The functions below compute the values that depend on the number of ranks (the split of a
-// batch) or on the data (epochs in batches).
+// `profile`, `compare_inputs` and `metrics_file`. The settings are in sections, and a function
+// takes those that it reads. The functions below compute the values that depend on the number of
+// ranks (the split of a batch) or on the data (epochs in batches).
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,7 @@
 #include <mpt/config/run/loggers.hpp>
 #include <mpt/config/run/optimizer.hpp>
 #include <mpt/config/run/parallelism.hpp>
+#include <mpt/input_fact.hpp>
 #include <mpt/yaml/report.hpp>
 #include <mpt/yaml/time.hpp>
 #include <parallel/core/error.hpp>
@@ -136,6 +137,8 @@ struct run_config {
   std::optional<spike_check_config> spike_check;  ///< none: no batch is a spike
   corruption_check_config corruption_check;
   bool dry_run = false;
+  /// How much of large inputs ranks in separate processes compare; see input_fact.
+  checksum_extent compare_inputs = checksum_extent::sampled;
   bool preflight = false;   ///< measures network and devices before a run
   bool print_plan = false;  ///< prints the plan of a step instead of training
   bool profile = false;     ///< times operations of a few batches

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/model/read_lora.hpp>
+#include <mpt/hf/adapted_model.hpp>
 #include <mpt/hf/export.hpp>
 #include <mpt/hf/weight_files.hpp>
 
@@ -26,11 +27,15 @@ class peft_adapter {
   explicit peft_adapter(std::filesystem::path const& folder)
       : folder_(folder), config_json_(read_adapter_json(folder)), tensors_(file_of(folder)) {}
 
+  /// The tensors by the names that they have in the file.
+  [[nodiscard]] weight_files const& tensors() const { return tensors_; }
+
   /// The adapter's configuration for `model`. Throws when the model lacks its layers, or when the
   /// adapter is not LoRA.
   [[nodiscard]] lora_config config(model_config const& model) const;
 
-  /// The folder of the model for which the adapter was trained. Throws when it is no local folder.
+  /// The folder of the model for which the adapter was trained. Throws when it is no folder here,
+  /// nor in the hub's cache.
   [[nodiscard]] std::filesystem::path base() const;
 
   [[nodiscard]] std::vector<index> const& shape_of(std::string const& parameter) const;
@@ -39,6 +44,9 @@ class peft_adapter {
   void read(std::string const& parameter, index begin, std::span<T> out) const {
     tensors_.read(stored_name(parameter), begin, out);
   }
+
+  /// What the adapter's file says of the model for which it was trained.
+  [[nodiscard]] adapted_model adapted() const;
 
   /// Checks that the adapter has exactly the `expected` parameters; the error names one that
   /// differs.
@@ -58,9 +66,8 @@ class peft_adapter {
 /// The tensors that belong to no adapter.
 [[nodiscard]] std::vector<named_shape> without_adapters(std::span<named_shape const> tensors);
 
-/// The options for exporting the adapter of `model`, whose weights are in the folder `base` ("":
-/// not known).
+/// The options for exporting the adapter of `model`, which was trained for the weights of `base`.
 [[nodiscard]] export_options adapter_options_of(model_config const& model, precision type,
-                                                std::string const& base);
+                                                adapted_model const& base);
 
 }  // namespace mpt::hf

@@ -75,6 +75,8 @@ struct export_options {
   parallel::checkpoint::if_exists existing = parallel::checkpoint::if_exists::refuse;
   parallel::action_hook on_action = {};
   folder_form form = {};
+  /// The metadata of .safetensors files, without which transformers refuses them.
+  parallel::checkpoint::tensor_metadata metadata = {{"format", "pt"}};
 };
 
 /// The files that are copied from a tokenizer's folder when they exist.

@@ -19,6 +19,7 @@
 #include <mpt/hf/adapter.hpp>
 #include <mpt/hf/import.hpp>
 #include <mpt/hf/stored_layout.hpp>
+#include <mpt/input_fact.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/device/transfer.hpp>
@@ -50,8 +51,11 @@ class model_source {
   /// Empty: the files name none. Some may be outside the model's vocabulary.
   [[nodiscard]] std::vector<std::int64_t> const& end_tokens() const { return end_tokens_; }
 
-  /// The folder of the model for which the adapters were trained; empty when it is not known.
-  [[nodiscard]] std::string const& base() const { return base_; }
+  /// The model for which the adapters of a checkpoint were trained, as far as it is known.
+  [[nodiscard]] hf::adapted_model const& base() const { return base_; }
+
+  /// The facts of the files that weights and adapter are read from; see hf::weight_facts.
+  [[nodiscard]] input_facts facts(checksum_extent extent) const;
 
   /// Reads a model of a family with one projection for queries, keys and values, or with three, as
   /// `model` has; adapters need three. A checkpoint that holds three cannot become one, and other
@@ -142,8 +146,9 @@ class model_source {
   /// Takes the end tokens from generation_config.json, if it exists, instead of config.json.
   void read_generation_config();
 
-  /// Reads the configuration of the adapters of a LoRA run's checkpoint.
-  void read_adapters(nlohmann::json const& peft_config);
+  /// Reads the configuration of the adapters of a LoRA run's checkpoint, and what it says of their
+  /// model.
+  void read_adapters(nlohmann::json const& state);
 
   [[nodiscard]] bool in_adapter(std::string const& name) const;
 
@@ -194,7 +199,7 @@ class model_source {
   model_config config_;
   std::string dtype_;
   std::string tokenizer_;
-  std::string base_;
+  hf::adapted_model base_;
   std::string note_;
   std::vector<std::int64_t> end_tokens_;
   bool has_fused_names_ = false;  // the folder was written with fuse_norm_attn_norm

@@ -36,7 +36,7 @@ void save_folder(Stepper& stepper, Comm& world, Exchange& exchanges,
     std::vector<pc::tensor_declaration> declarations;
     for (auto const& [name, extents] : tensors.subspan(begin, end - begin))
       declarations.push_back({options.form.prefix + name, element_type_of(options.type), extents});
-    files.emplace_back(temporary / file, declarations, pc::tensor_metadata{{"format", "pt"}});
+    files.emplace_back(temporary / file, declarations, options.metadata);
     if (writer) files.back().create();
   }
   world.barrier(exchanges).wait();

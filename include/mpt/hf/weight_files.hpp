@@ -46,6 +46,9 @@ class weight_files {
     file->read(*entry, begin, out);
   }
 
+  /// The metadata of a single safetensors file, or of the first shard.
+  [[nodiscard]] parallel::checkpoint::tensor_metadata metadata() const;
+
   /// The configuration in a Composer checkpoint.
   [[nodiscard]] std::optional<nlohmann::json> config() const;
 

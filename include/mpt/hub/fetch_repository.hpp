@@ -48,6 +48,9 @@ struct wanted_repository {
   std::function<std::string(std::filesystem::path const& snapshot)> missing_file{};
 };
 
+/// A model of this name with its weights, or without, and its tokenizer.
+[[nodiscard]] wanted_repository wanted_model(std::string const& name, weights choice);
+
 /// A repository's files in the cache.
 struct snapshot {
   std::filesystem::path folder;

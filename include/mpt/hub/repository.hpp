@@ -1,6 +1,8 @@
 // repository: a repository of the Hugging Face Hub, by its kind and name.
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,6 +30,10 @@ struct repository {
 /// Whether `text` is a name of the form org/name, has no ending of a file that programs read
 /// (.yaml, .jsonl, .pt ...), and names nothing that is here.
 [[nodiscard]] bool means_repository(std::string const& text);
+
+/// The repository whose snapshot the folder is, by its place in the hub's cache
+/// (…/models--org--name/snapshots/COMMIT); nothing for any other folder.
+[[nodiscard]] std::optional<repository> repository_of_snapshot(std::filesystem::path const& folder);
 
 /// Throws unless the hub can have a branch, tag or commit of this name.
 void check_revision(std::string_view revision);

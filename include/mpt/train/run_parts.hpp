@@ -9,6 +9,7 @@
 #include <mpt/callbacks/generate_callback.hpp>
 #include <mpt/callbacks/hf_checkpointer.hpp>
 #include <mpt/config/train.hpp>
+#include <mpt/hf/adapted_model.hpp>
 #include <mpt/log/tracker.hpp>
 #include <mpt/train/checkpoint/weight_source.hpp>
 #include <mpt/train/data/run_data.hpp>
@@ -25,8 +26,8 @@ struct run_parts {
   std::shared_ptr<sample_prompts const> prompts = {};  ///< set if the run has a generate_callback
   std::shared_ptr<hf_exports const> exports = {};      ///< set if the run has an hf_checkpointer
   weight_opener open_weights = {};  ///< opens pretrained weights that are not a checkpoint of a run
-  std::string adapter_base = {};  ///< Hugging Face folder of the adapters' base model; empty: none
-  tracker_opener open_trackers = {};  ///< set if the run's metrics go to trackers
+  hf::adapted_model adapter_base = {};  ///< the model whose adapters the run trains, if it is known
+  tracker_opener open_trackers = {};    ///< set if the run's metrics go to trackers
   /// The packing ratio found for train_loader; empty unless its packing_ratio is "auto".
   std::optional<double> packing_ratio = {};
 };

@@ -226,6 +226,8 @@ class trainer {
     return notes;
   }
   [[nodiscard]] run_state load(found_checkpoint const& found) {
+    if (found.reader && !found.weights_only)
+      require_same_adapted_model(found.reader->state(), parts_.adapter_base, found.folder);
     return load_run(session_, run_.config, found, run_.data->set(), parts_.open_weights);
   }
 

@@ -25,7 +25,7 @@ std::filesystem::path hf_checkpointer::folder_of(std::int64_t batch, std::int64_
 }
 
 hf_exports hf_exports_of(model_config const& model, data_config const& data,
-                         callbacks_config const& callbacks, std::string const& base) {
+                         callbacks_config const& callbacks, hf::adapted_model const& base) {
   auto const& settings = callbacks.hf_checkpointer.value();
   hf_exports out;
   auto parameters = hf::shapes_of(model);

@@ -4,6 +4,8 @@
 #include <set>
 #include <system_error>
 
+#include <mpt/hub/fetch_repository.hpp>
+
 namespace mpt::hf {
 
 lora_config peft_adapter::config(model_config const& model) const {
@@ -11,15 +13,25 @@ lora_config peft_adapter::config(model_config const& model) const {
 }
 
 std::filesystem::path peft_adapter::base() const {
-  auto const key = config_json_.find("base_model_name_or_path");
-  auto const name = key != config_json_.end() && key->is_string() ? key->get<std::string>() : "";
+  auto const name = base_name(config_json_);
   std::error_code unreadable;  // an unreadable folder counts as absent
-  parallel::require(!name.empty() && std::filesystem::is_directory(name, unreadable),
-                    (folder_ / adapter_config_name).string(), ": base_model_name_or_path is '",
-                    printable(name),
-                    "', no folder on this machine; name the model's folder and give this one as "
-                    "its adapter (--adapter)");
-  return name;
+  if (!name.empty() && std::filesystem::is_directory(name, unreadable)) return name;
+  if (hub::means_repository(name))
+    if (auto const cached = hub::cached_repository(hub::wanted_model(name, hub::weights::included),
+                                                   hub::read_settings()))
+      return cached->folder;
+  parallel::fail((folder_ / adapter_config_name).string(), ": base_model_name_or_path is '",
+                 printable(name),
+                 "', no folder on this machine; name the model's folder and give this one as its "
+                 "adapter (--adapter)");
+}
+
+adapted_model peft_adapter::adapted() const {
+  auto const metadata = tensors_.metadata();
+  auto const known = metadata.find(std::string(adapted_model_key));
+  if (known == metadata.end()) return {};
+  return adapted_model_of(nlohmann::json::parse(known->second, nullptr, false),
+                          base_name(config_json_));
 }
 
 std::vector<index> const& peft_adapter::shape_of(std::string const& parameter) const {
@@ -67,13 +79,16 @@ std::vector<named_shape> without_adapters(std::span<named_shape const> tensors) 
 }
 
 export_options adapter_options_of(model_config const& model, precision type,
-                                  std::string const& base) {
-  return {.type = type,
-          .config = to_peft_json(model.lora.value(), base, model),
-          .max_shard_bytes = ~std::uint64_t{0},
-          .form = {.config_file = std::string(adapter_config_name),
-                   .weights = "adapter_model",
-                   .prefix = std::string(adapter_prefix)}};
+                                  adapted_model const& base) {
+  export_options out{.type = type,
+                     .config = to_peft_json(model.lora.value(), base.name, model),
+                     .max_shard_bytes = ~std::uint64_t{0},
+                     .form = {.config_file = std::string(adapter_config_name),
+                              .weights = "adapter_model",
+                              .prefix = std::string(adapter_prefix)}};
+  if (auto const json = base.to_json(); !json.is_null())
+    out.metadata[std::string(adapted_model_key)] = json.dump();
+  return out;
 }
 
 }  // namespace mpt::hf

@@ -176,8 +176,11 @@ void export_adapter(model_source const& source, std::filesystem::path const& out
   auto const& config = source.config();
   require(config.lora.has_value(), source.path().string(), ": has no adapters");
   auto const type = precision_named(options.dtype.empty() ? "float32" : options.dtype);
-  auto export_settings =
-      hf::adapter_options_of(config, type, options.base.empty() ? source.base() : options.base);
+  auto base = source.base();
+  if (!options.base.empty()) base.name = options.base;
+  require_same_weights(base, options.base.empty() ? base.folder : options.base,
+                       source.path().string());
+  auto export_settings = hf::adapter_options_of(config, type, base);
   export_settings.existing = options.existing;
   auto const shapes = hf::shapes_of(config);
   source.require_tensors(shapes);

@@ -48,9 +48,8 @@ void write_shard(std::filesystem::path const& path, std::span<named_shape const>
   std::vector<pc::tensor_declaration> declarations;
   for (auto const& [name, extents] : tensors)
     declarations.push_back({options.form.prefix + name, element_type_of(options.type), extents});
-  // transformers refuses files without the metadata "format"
   pc::safetensors_writer writer(path, declarations,
-                                {.metadata = {{"format", "pt"}}, .on_action = options.on_action});
+                                {.metadata = options.metadata, .on_action = options.on_action});
   std::vector<float> values;
   detail::value_converter convert(options.type);
   for (auto const& [name, extents] : tensors) {

@@ -8,6 +8,7 @@
 #include <mpt/hf/generation_defaults.hpp>
 #include <mpt/hf/is_model.hpp>
 #include <mpt/hf/names.hpp>
+#include <mpt/hf/tensor_checksums.hpp>
 #include <parallel/checkpoint/checkpoints.hpp>
 
 namespace mpt {
@@ -28,6 +29,7 @@ model_source::model_source(std::filesystem::path const& path, std::filesystem::p
   if (adapter_) {
     require(!config_.lora, path_.string(),
             ": has its own adapters; merge them first (convert --merge), or give no other");
+    require_same_weights(adapter_->adapted(), path_, adapter_->tensors().name());
     auto separated = config_;
     separate_projections(separated);
     match_projections(separated);
@@ -183,7 +185,7 @@ void model_source::open(model_config const* known_model) {
   auto const hf = from_hf_json(state.at("model"), path_.string());
   config_ = hf.model;
   dtype_ = hf.dtype;
-  if (auto const lora = state.find("peft_config"); lora != state.end()) read_adapters(*lora);
+  if (state.contains("peft_config")) read_adapters(state);
   if (auto const name = state.find("tokenizer"); name != state.end() && name->is_string()) {
     std::error_code unreadable;  // an unreadable file counts as absent
     auto const& folder = name->get_ref<std::string const&>();
@@ -191,15 +193,31 @@ void model_source::open(model_config const* known_model) {
   }
 }
 
+input_facts model_source::facts(checksum_extent extent) const {
+  auto out = checkpoint_ ? hf::checkpoint_facts(*checkpoint_)
+                         : hf::weight_facts("the weights", imported_->tensors(), extent);
+  if (adapter_) {
+    auto const adapter = hf::weight_facts("the adapter", adapter_->tensors(), extent);
+    out.insert(out.end(), adapter.begin(), adapter.end());
+  }
+  return out;
+}
+
 void model_source::read_generation_config() {
   if (auto ends = read_generation_ends(path_)) end_tokens_ = *std::move(ends);
 }
 
-void model_source::read_adapters(nlohmann::json const& peft_config) {
+void model_source::read_adapters(nlohmann::json const& state) {
+  auto const& peft_config = state.at("peft_config");
   config_.lora = from_peft_json(peft_config, config_, path_.string());
-  if (auto const base = peft_config.find("base_model_name_or_path");
-      base != peft_config.end() && base->is_string())
-    base_ = *base;
+  base_ =
+      hf::adapted_model_of(state.value("adapted_model", nlohmann::json()), base_name(peft_config));
+  try {
+    require_same_weights(base_, base_.folder, path_.string());
+  } catch (parallel::error const& problem) {
+    note_ += concat(note_.empty() ? "" : "; ", problem.what(),
+                    "; the checkpoint has its own copy of them, which is used");
+  }
 }
 
 bool model_source::in_adapter(std::string const& name) const {

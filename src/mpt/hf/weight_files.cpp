@@ -55,6 +55,11 @@ std::string const& weight_files::type_name_of(std::string const& tensor) const {
                       : location_of(tensor).second->type_name;
 }
 
+parallel::checkpoint::tensor_metadata weight_files::metadata() const {
+  if (!safetensors_ || stored_names_.empty()) return {};
+  return safetensors_->file_of(stored_names_.begin()->second).metadata();
+}
+
 std::optional<nlohmann::json> weight_files::config() const {
   return files_.empty() ? std::nullopt : files_.front().config();
 }

@@ -448,6 +448,16 @@ class fetch {
 
 }  // namespace
 
+wanted_repository wanted_model(std::string const& name, weights choice) {
+  wanted_repository out;
+  out.repository.name = name;
+  out.choice = [choice](listing const& files) { return model_files(files, choice); };
+  out.missing_file = [choice](std::filesystem::path const& folder) {
+    return missing_model_file(folder, choice);
+  };
+  return out;
+}
+
 std::optional<snapshot> cached_repository(wanted_repository const& wanted,
                                           settings const& where_from) {
   auto offline = where_from;

@@ -56,6 +56,21 @@ bool means_repository(std::string const& text) {
          !parallel::files::exists(text);
 }
 
+std::optional<repository> repository_of_snapshot(std::filesystem::path const& folder) {
+  auto const snapshots = folder.parent_path();
+  auto const cached = snapshots.parent_path().filename().string();
+  if (!is_commit(folder.filename().string()) || snapshots.filename() != "snapshots") return {};
+  for (auto const kind : {repository_kind::model, repository_kind::dataset}) {
+    auto const prefix = repository{kind, ""}.folder();
+    if (!cached.starts_with(prefix)) continue;
+    repository found{kind, cached.substr(prefix.size())};
+    if (auto const slash = found.name.find("--"); slash != std::string::npos)
+      found.name.replace(slash, 2, "/");
+    if (is_repository_name(found.name)) return found;
+  }
+  return {};
+}
+
 void check_revision(std::string_view revision) {
   bool is_good = !revision.empty() && revision.size() <= 200;
   for (std::size_t begin = 0; is_good && begin <= revision.size();) {

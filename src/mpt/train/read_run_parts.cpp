@@ -18,7 +18,9 @@ run_parts read_run_parts(train_config const& config, run_examples examples, remo
   run_parts out{
       .data = std::make_shared<configured_data const>(std::move(examples), std::move(sets)),
       .open_weights = open_pretrained,
-      .adapter_base = adapter_base_of(config.model, config.checkpoint),
+      .adapter_base = config.run.dry_run  // whose model may have no weights here
+                          ? hf::adapted_model()
+                          : adapter_base_of(config.model, config.checkpoint),
       .packing_ratio = ratio};
   if (!config.evaluation.icl.tasks.empty())
     out.tasks = std::make_shared<task_evaluation const>(

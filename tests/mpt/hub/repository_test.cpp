@@ -35,6 +35,21 @@ TEST_CASE("repository: folders and addresses are the hub's") {
   CHECK(dataset.api_path() == "/api/datasets/org/name");
 }
 
+TEST_CASE("repository: a snapshot's folder has the name of its repository") {
+  std::string const commit = "0123456789abcdef0123456789abcdef01234567";
+  auto const name_of = [&](std::string const& folder) {
+    auto const found = repository_of_snapshot(folder + commit);
+    return found ? found->name : std::string();
+  };
+  CHECK(name_of("/c/models--org--name/snapshots/") == "org/name");
+  CHECK(name_of("/c/models--gpt2/snapshots/") == "gpt2");
+  CHECK(name_of("/c/datasets--org--na-me/snapshots/") == "org/na-me");
+  for (auto const* folder : {"/c/models--org--name/", "/c/org--name/snapshots/", "/models/",
+                             "/c/models--/snapshots/", "/c/models--a--b--c/snapshots/"})
+    CHECK(name_of(folder).empty());
+  CHECK_FALSE(repository_of_snapshot("/c/models--org--name/snapshots/main"));
+}
+
 TEST_CASE("repository: a revision stays inside its folder") {
   for (auto const* name : {"main", "v1.0", "refs/pr/1", "0123456789012345678901234567890123456789"})
     CHECK_NOTHROW(check_revision(name));

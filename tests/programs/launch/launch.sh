@@ -192,22 +192,87 @@ cluster torchrun "RANK=@ WORLD_SIZE=2 LOCAL_RANK=@ LOCAL_WORLD_SIZE=2"
 cluster srun "SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=@ SLURM_LOCALID=0 SLURM_NODEID=@ SLURM_STEP_TASKS_PER_NODE=1(x2)"
 echo "ranks that torchrun or srun starts: same digits"
 
-# a machine whose copy of the data is another one is named before anything is trained
-mkdir elsewhere
-cp -r small.yaml tokenizer elsewhere
-"$programs/prepare" --tokenizer tokenizer --concat_tokens 32 --eos_text '<|endoftext|>' \
-  --out_root elsewhere/data "${text[@]:1}" > /dev/null 2>&1
-for rank in 0 1; do
-  (
-    ((rank == 0)) || cd elsewhere
-    export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 PARALLELLM_INTERFACE=lo
-    timeout 100 "$programs/pretrain" small.yaml "save_folder=$work/other" > "$work/other$rank" 2>&1
-  ) & ids[rank]=$!
-done
-for rank in 0 1; do wait "${ids[rank]}" && fail "ranks with other data trained"; done
-grep -q 'rank 1 was started otherwise than rank 0: the data of train_loader, data/, ' other0 ||
-  { cat other0 other1 >&2; fail "other data are not named"; }
-echo "other data on one machine: refused, and the set is named"
+# what a machine reads otherwise than rank 0's is named before anything is computed; equal copies are fine
+"$programs/convert" calm hf > /dev/null
+"$programs/finetune" small.yaml model=null "model={name: hf_causal_lm, pretrained_model_name_or_path: hf, peft_config: {r: 2}}" \
+  autoresume=false save_folder=lora max_duration=1ba > log 2>&1 || { cat log >&2; fail "LoRA"; }
+"$programs/convert" lora adapter > /dev/null
+"$programs/prepare" --tokenizer tokenizer --concat_tokens 32 --eos_text '<|endoftext|>' --out_root plain "${text[@]}" > /dev/null 2>&1
+cp "${text[0]}" some.txt
+cat > edit.py <<'PYTHON'
+"""edit.py none INDEX: an index without hashes.  edit.py token SHARD: another last token of the sample at a third.
+edit.py FILE OFFSET: another lowest bit of the byte there, counted from the end if it is negative."""
+import json, re, struct, sys
+if sys.argv[1] == "none":
+    text = re.sub(r'"hashes": ?\{[^}]*\}', '"hashes": {}', open(sys.argv[2]).read())
+    json.loads(text)
+    open(sys.argv[2], "w").write(text)
+else:
+    name, offset = sys.argv[1], int(sys.argv[2]) if sys.argv[1] != "token" else 0
+    if name == "token":
+        name = sys.argv[2]
+        shard = open(name, "rb").read()
+        samples = struct.unpack_from("<I", shard)[0]
+        offset = struct.unpack_from("<I", shard, 4 + 4 * (samples // 3))[0] - 4  # before the next sample
+    with open(name, "r+b") as file:
+        file.seek(offset, 2 * (offset < 0))
+        byte = file.read(1)[0]
+        file.seek(-1, 1)
+        file.write(bytes([byte ^ 1]))
+PYTHON
+python3 edit.py none plain/index.json
+sed -e 's/^model:.*/model: {name: hf_causal_lm, pretrained_model_name_or_path: hf}/' -e '/^        resid_pdrop/d' -e 's/local: data/local: plain/' \
+  -e 's/^max_duration:.*/max_duration: 1ba/' -e 's/autoresume: true/autoresume: false/' small.yaml > tune.yaml
+pair() { # program and arguments, on rank 0 here, on rank 1 elsewhere
+  local rank
+  rm -rf pair-meeting
+  for rank in 0 1; do
+    (
+      ((rank == 0)) || cd elsewhere
+      export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 PARALLELLM_INTERFACE=lo PARALLELLM_MEETING=$work/pair-meeting
+      timeout 100 "$programs/$1" "${@:2}" > "$work/pair$rank" 2>&1
+    ) & ids[rank]=$!
+  done
+  status=0
+  for rank in 0 1; do wait "${ids[rank]}" || status=$?; done
+}
+others=0
+differs() { # what is named, the change elsewhere, program and arguments
+  rm -rf elsewhere
+  mkdir elsewhere
+  cp -r small.yaml tune.yaml tokenizer hf plain calm adapter some.txt elsewhere
+  (cd elsewhere && eval "$2")
+  pair "${@:3}"
+  if [[ -z $1 ]]; then
+    ((status == 0)) || { cat pair0 pair1 >&2; fail "equal inputs are refused: ${*:3}"; }
+  else
+    ((status != 0)) || { cat pair0 >&2; fail "ranks that differ computed: $1"; }
+    grep -q "error: rank 1 reads other inputs than rank 0: $1: .* on rank 1, .* on rank 0; give all" pair0 ||
+      { cat pair0 pair1 >&2; fail "not named: $1"; }
+    others=$((others + 1))
+  fi
+}
+run=(pretrain tune.yaml save_folder=)
+weights=$(stat -c %s hf/model.safetensors)
+differs "" "mv plain set; sed -i 's/local: plain/local: set/' tune.yaml" "${run[@]}"
+differs "the data of train_loader plain, its tokens" "python3 ../edit.py token plain/shard.00000.mds" "${run[@]}"
+differs "the weights hf, transformer.*" "python3 ../edit.py hf/model.safetensors $((weights / 2))" "${run[@]}"
+differs "the model hf/config.json, .*eps.*" "sed -i 's/\"layer_norm_epsilon\": 1e-05/\"layer_norm_epsilon\": 1e-04/; s/\"norm_eps\": 1e-05/\"norm_eps\": 1e-04/' hf/config.json" "${run[@]}"
+differs "the tokenizer tokenizer, tokenizer.json" "echo >> tokenizer/tokenizer.json" "${run[@]}"
+differs "the configuration tune.yaml, seed" "echo 'seed: 3' >> tune.yaml" "${run[@]}"
+differs "the adapter adapter/adapter_model.safetensors, .*lora_.*" "python3 ../edit.py adapter/adapter_model.safetensors -50" "${run[@]}" \
+  model.pretrained_lora_id_or_path=adapter
+"$programs/pretrain" small.yaml seed=5 max_duration=4ba autoresume=false save_folder=third > log 2>&1 || { cat log >&2; fail "another seed"; }
+differs "the checkpoint calm/$name, .*" "rm -r calm/$name; cp -r ../third/ep0-ba4 calm/$name" \
+  pretrain small.yaml train_loader.dataset.local=plain save_folder= autoresume=false load_path=calm/"$name" load_weights_only=true
+differs "" "rm -r calm" evaluate hf --data some.txt
+differs "the weights hf, transformer.*" "python3 ../edit.py hf/model.safetensors $((weights / 2))" evaluate hf --data some.txt
+differs "the data some.txt, its content" "echo more >> some.txt" evaluate hf --data some.txt
+differs "the tokenizer hf, tokenizer.json" "echo >> hf/tokenizer.json" evaluate hf --data some.txt
+differs "the weights hf, transformer.*" "python3 ../edit.py hf/model.safetensors $((weights / 2))" generate hf --prompt a --max_new_tokens 2
+differs "the options and generation_config.json, repetition_penalty" \
+  "sed -i '1a \"repetition_penalty\": 1.5,' hf/generation_config.json" generate hf --prompt a --max_new_tokens 2
+echo "$others inputs that another machine has otherwise: each is refused and named"
 
 # a cut link: who waits says so at the deadline, and all go on when it is mended
 if [[ -n ${in_host[0]} ]]; then

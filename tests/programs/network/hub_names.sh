@@ -99,6 +99,14 @@ done
 HF_HUB_OFFLINE=1 "$programs/finetune" tune.yaml metrics_file=offline.jsonl > log 2>&1 || { cat log >&2; fail offline; }
 diff <(loss folders.jsonl) <(loss offline.jsonl) || fail "finetuning offline has other losses"
 
+# An adapter names the model as it was named, and its folder alone finds the model in the cache.
+HF_HUB_OFFLINE=1 "$programs/finetune" tune.yaml "model.peft_config={r: 2}" save_folder=lora > log 2>&1 || { cat log >&2; fail LoRA; }
+"$programs/convert" lora adapter > /dev/null
+grep -qF '"base_model_name_or_path": "org/tiny"' adapter/adapter_config.json || fail "the adapter does not name org/tiny"
+HF_HUB_OFFLINE=1 "$programs/generate" adapter --prompt 'template' --max_new_tokens 12 > by-adapter 2> err || { cat err >&2; fail "an adapter of a name"; }
+"$programs/generate" lora --prompt 'template' --max_new_tokens 12 > by-checkpoint 2> /dev/null
+same by-checkpoint by-adapter
+
 # A cache that another program filled in part has no listing: what is missing is named, nothing is taken for whole.
 commit=$(cat home/hub/models--org--tiny/refs/main)
 mkdir -p partial/hub/models--org--tiny/{refs,snapshots/"$commit"} partial/hub/datasets--org--parts/{refs,snapshots/"$commit"}

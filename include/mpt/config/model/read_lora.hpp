@@ -31,12 +31,15 @@ inline constexpr std::string_view adapter_config_name = "adapter_config.json";
 /// Reads the adapter_config.json of a folder.
 [[nodiscard]] nlohmann::json read_adapter_json(std::filesystem::path const& folder);
 
+/// The name of the model that PEFT's configuration says it adapts; "": none.
+[[nodiscard]] std::string base_name(nlohmann::json const& json);
+
 /// The adapters of `model` that PEFT's configuration describes; `source` names it in messages.
 [[nodiscard]] lora_config from_peft_json(nlohmann::json const& json, model_config const& model,
                                          std::string const& source);
 
-/// PEFT's configuration of adapters for the model in the folder `base` ("": not known), which is of
-/// the family and the shape of `model`.
+/// PEFT's configuration of adapters for the model `base` ("": not known), which is of the family
+/// and the shape of `model`.
 [[nodiscard]] nlohmann::json to_peft_json(lora_config const& lora, std::string const& base,
                                           model_config const& model = {});
 

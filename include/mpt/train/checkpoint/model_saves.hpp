@@ -99,7 +99,7 @@ class model_saves {
 
   run_context& run_;
   Session& session_;
-  std::string adapter_base_;
+  hf::adapted_model adapter_base_;
   std::optional<run_saves<Session>> saves_;
   std::optional<hf_checkpointer> exports_;
   best_evaluation best_;  // by the loss on the first set

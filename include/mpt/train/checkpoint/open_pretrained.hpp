@@ -22,10 +22,11 @@ namespace mpt {
                                                              checkpoint_config const& checkpoint,
                                                              std::filesystem::path const& folder);
 
-/// The folder of the base model of the adapters that the run trains: the Hugging Face folder that
-/// the run begins from or, where it begins from another run's checkpoint, the base model that this
-/// checkpoint records. "" if there is none, or the run trains no adapters.
-[[nodiscard]] std::string adapter_base_of(model_config const& model,
-                                          checkpoint_config const& checkpoint);
+/// The model whose adapters the run trains: the Hugging Face folder that the run begins from or,
+/// where it begins from another run's checkpoint, the model that this checkpoint records. Empty if
+/// there is none, or the run trains no adapters. Throws where a run continues from a checkpoint
+/// whose adapters were trained for other weights than `checkpoint.pretrained` has.
+[[nodiscard]] hf::adapted_model adapter_base_of(model_config const& model,
+                                                checkpoint_config const& checkpoint);
 
 }  // namespace mpt

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/train.hpp>
+#include <mpt/hf/adapted_model.hpp>
 #include <mpt/hf/is_model.hpp>
 #include <mpt/train/checkpoint/possible_counters.hpp>
 #include <mpt/train/checkpoint/same_model.hpp>
@@ -116,7 +117,12 @@ void require_same_reduction_order(nlohmann::json const& state, data_config const
 /// The state of a run that its checkpoint holds. `adapter_base`: the result of
 /// adapter_base_of.
 [[nodiscard]] checkpoint::run_state saved_state(train_config const& config, run_state const& state,
-                                                std::string const& adapter_base = {});
+                                                hf::adapted_model const& adapter_base = {});
+
+/// Throws if the state of a checkpoint says that its adapters were trained for other weights than
+/// those of `current`, the model that the run adapts. What either does not know is not compared.
+void require_same_adapted_model(nlohmann::json const& state, hf::adapted_model const& current,
+                                std::filesystem::path const& folder);
 
 /// The save options of a run, which say what becomes of earlier checkpoints. `begun_from`: the
 /// checkpoint from which the run began, or "".

@@ -1,15 +1,16 @@
-// data_fingerprint: describes the data that a run reads, one line per set, so that ranks on
-// different machines can compare theirs. A machine may have its own copy with differently
-// compressed shards: the lines describe the decompressed data.
+// data_fingerprint: facts and checksums of the data that a run reads, so that ranks on different
+// machines can compare theirs, and a resumed run its own with those of its checkpoint. A machine
+// may have its own copy with differently compressed shards: they are of the decompressed data.
 #pragma once
 
+#include <filesystem>
 #include <set>
 #include <span>
 #include <string>
-#include <vector>
 
 #include <mpt/config/train.hpp>
 #include <mpt/data/token_dataset.hpp>
+#include <mpt/input_fact.hpp>
 #include <mpt/train/data/example_set.hpp>
 #include <mpt/train/data/remote_sets.hpp>
 #include <parallel/checkpoint/format/hash.hpp>
@@ -41,14 +42,19 @@ class shard_hashes {
 
 }  // namespace detail
 
-/// A line for each set of a run, in the order of its loaders: its name and a checksum, for examples
-/// of all ids, for text of the shards' sizes and three samples. Equal data give equal lines,
-/// wherever they are stored and however they are compressed. `examples`: the result of
-/// read_run_examples. Throws for a set that cannot be read. Cost: three shards of each set are
-/// read.
-[[nodiscard]] std::vector<std::string> data_fingerprint(model_config const& model,
-                                                        data_config const& data,
-                                                        run_examples const& examples,
-                                                        remote_sets const& sets = {});
+/// The facts of one set of text, `input`: the checksums of its shards' sizes and of its tokens, and
+/// those of its shards that the index states. Equal data have equal facts, wherever they are stored
+/// and however they are compressed. Of a set with more than small_input_bytes of ids (four bytes
+/// each), unless `extent` is whole, 16 samples count; of a remote set three, as each is a shard to
+/// download.
+[[nodiscard]] input_facts data_facts(std::string const& input, std::filesystem::path const& path,
+                                     data::token_dataset const& set, checksum_extent extent);
+
+/// The facts of each set of a run, in the order of its loaders: of text see data_facts, of examples
+/// a checksum of all ids. `examples`: the result of read_run_examples. Throws for a set that cannot
+/// be read.
+[[nodiscard]] input_facts data_facts(model_config const& model, data_config const& data,
+                                     run_examples const& examples, remote_sets const& sets = {},
+                                     checksum_extent extent = checksum_extent::sampled);
 
 }  // namespace mpt

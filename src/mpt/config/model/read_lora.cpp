@@ -272,6 +272,11 @@ nlohmann::json read_adapter_json(std::filesystem::path const& folder) {
   return json;
 }
 
+std::string base_name(nlohmann::json const& json) {
+  auto const name = json.find("base_model_name_or_path");
+  return name != json.end() && name->is_string() ? name->get<std::string>() : std::string();
+}
+
 lora_config from_peft_json(nlohmann::json const& json, model_config const& model,
                            std::string const& source) {
   auto settings = nlohmann::json::object();  // only the keys that are present
@@ -299,6 +304,7 @@ nlohmann::json to_peft_json(lora_config const& lora, std::string const& base,
       {"peft_type", "LORA"},
       {"task_type", "CAUSAL_LM"},
       {"base_model_name_or_path", base.empty() ? nlohmann::json() : nlohmann::json(base)},
+      {"revision", nullptr},
       {"r", lora.rank},
       {"lora_alpha", detail::json_number(lora.alpha)},
       {"lora_dropout", lora.dropout},

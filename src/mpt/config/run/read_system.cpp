@@ -230,6 +230,9 @@ void read_system(config_reader& reader, checkpoint_config const& checkpoint, run
                execution.bucket_bytes);
   run.dry_run = reader.get("dry_run", run.dry_run);
   run.preflight = reader.get("preflight", run.preflight);
+  run.compare_inputs = reader.one_of("compare_inputs", "sampled", {"sampled", "whole"}) == "whole"
+                           ? checksum_extent::whole
+                           : checksum_extent::sampled;
   run.print_plan = reader.get("print_plan", run.print_plan);
   run.profile = reader.get("profile", run.profile);
 }

@@ -108,13 +108,16 @@ std::unique_ptr<weight_source> open_pretrained(model_config const& model,
   return std::make_unique<pretrained_weights>(std::move(source), model, run.seed);
 }
 
-std::string adapter_base_of(model_config const& model, checkpoint_config const& checkpoint) {
+hf::adapted_model adapter_base_of(model_config const& model, checkpoint_config const& checkpoint) {
   if (!model.lora) return {};
   auto const& path = checkpoint.load_path;
   auto const& base = path.empty() ? checkpoint.pretrained : path;
   if (base.empty()) return {};
-  if (hf::is_model(base)) return std::filesystem::absolute(base).string();
-  return std::filesystem::exists(base) ? model_source(base).base() : std::string();
+  if (hf::is_model(base)) return hf::read_adapted_model(base);
+  if (!std::filesystem::exists(base)) return {};
+  auto recorded = model_source(base).base();
+  if (!checkpoint.load_weights_only) require_same_weights(recorded, checkpoint.pretrained, base);
+  return recorded;
 }
 
 }  // namespace mpt

@@ -119,7 +119,7 @@ void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
 }
 
 checkpoint::run_state saved_state(train_config const& config, run_state const& state,
-                                  std::string const& adapter_base) {
+                                  hf::adapted_model const& adapter_base) {
   checkpoint::run_state out{
       .batches = state.batches,
       .epoch = state.epoch,
@@ -141,9 +141,18 @@ checkpoint::run_state saved_state(train_config const& config, run_state const& s
                       config.execution.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
           {"tokenizer", config.data.tokenizer.name},
           {"run_name", config.run.name}}};
-  if (config.model.lora)
-    out.program_state["peft_config"] = to_peft_json(*config.model.lora, adapter_base, config.model);
+  if (config.model.lora) {
+    out.program_state["peft_config"] =
+        to_peft_json(*config.model.lora, adapter_base.name, config.model);
+    out.program_state["adapted_model"] = adapter_base.to_json();
+  }
   return out;
+}
+
+void require_same_adapted_model(nlohmann::json const& state, hf::adapted_model const& current,
+                                std::filesystem::path const& folder) {
+  require_same_weights(hf::adapted_model_of(state.value("adapted_model", nlohmann::json()), ""),
+                       current.checksums, current.folder, folder.string());
 }
 
 checkpoint::save_options save_options_of(checkpoint_config const& config,

@@ -59,22 +59,67 @@ std::string checksum_of(example_set const& set) {
 }  // namespace mpt::detail
 
 namespace mpt {
+namespace {
 
-std::vector<std::string> data_fingerprint(model_config const& model, data_config const& data,
-                                          run_examples const& examples, remote_sets const& sets) {
-  std::vector<std::string> out;
+/// The numbers of the samples that the checksum of a set's tokens is of.
+[[nodiscard]] std::vector<std::uint64_t> samples_to_read(data::token_dataset const& set,
+                                                         checksum_extent extent) {
+  auto const size = set.size();
+  bool const is_remote_set = set.reader().remote().cache != nullptr;
+  auto const sample_bytes = set.sequence_length() * sizeof(std::int32_t);
+  bool const is_small = !is_remote_set && size <= small_input_bytes / sample_bytes;
+  std::vector<std::uint64_t> out;
+  if (extent == checksum_extent::whole || is_small)
+    for (std::uint64_t sample = 0; sample < size; ++sample) out.push_back(sample);
+  else if (is_remote_set)
+    out = {0, size / 2, size - 1};
+  else
+    out = sampled_places(size, "samples");
+  return out;
+}
+
+}  // namespace
+
+input_facts data_facts(std::string const& input, std::filesystem::path const& path,
+                       data::token_dataset const& set, checksum_extent extent) {
+  parallel::checkpoint::running_checksum sizes;
+  sizes.add(std::as_bytes(set.shard_samples()));
+  parallel::checkpoint::running_checksum tokens;
+  std::vector<std::int32_t> ids(set.sequence_length());
+  for (auto const sample : samples_to_read(set, extent)) {
+    set.sample(sample, ids);
+    tokens.add(std::as_bytes(std::span(ids)));
+  }
+  set.reader().close_others({});
+  detail::shard_hashes hashes;
+  hashes.add(set.reader().shards());
+  auto const text = [](std::uint64_t sum) { return "xxh3 " + parallel::hexadecimal(sum); };
+  input_facts out{{input, path.string(), "the sizes of its shards", text(sizes.value())}};
+  if (auto const sum = hashes.checksum(); !sum.empty())
+    out.push_back({input, path.string(),
+                   "the hashes in its index.json (" + hashes.written_as() + ")", "xxh3 " + sum,
+                   true});
+  out.push_back({input, path.string(), "its tokens", text(tokens.value())});
+  return out;
+}
+
+input_facts data_facts(model_config const& model, data_config const& data,
+                       run_examples const& examples, remote_sets const& sets,
+                       checksum_extent extent) {
+  input_facts out;
   auto const add = [&](std::string const& key, loader_config const& loader, example_set const* set,
                        std::shared_ptr<data::shard_cache> const& cache) {
-    if (set != nullptr) {
-      out.push_back(concat("the examples of ", key, " ", detail::checksum_of(*set)));
-      return;
-    }
+    if (set != nullptr)
+      return out.push_back({"the examples of " + key,
+                            loader.finetuning ? loader.finetuning->name : "", "their ids",
+                            "xxh3 " + detail::checksum_of(*set)});
     for (auto const& stream : loader.streams) {
-      auto const set_data = open_dataset(loader, stream, model.vocab_size, cache);
-      auto const& name = stream.local.empty() ? stream.remote : stream.local;
-      out.push_back(concat("the data of ", key, ", ",
-                           (std::filesystem::path(name) / stream.split).string(), ", ",
-                           detail::checksum_of(*set_data)));
+      auto const name = std::filesystem::path(stream.local.empty() ? stream.remote : stream.local);
+      auto const facts =
+          data_facts("the data of " + key + (stream.name.empty() ? "" : ", stream " + stream.name),
+                     stream.split.empty() ? name : name / stream.split,
+                     *open_dataset(loader, stream, model.vocab_size, cache), extent);
+      out.insert(out.end(), facts.begin(), facts.end());
     }
   };
   add("train_loader", data.train_loader, examples.train.get(), sets.train);

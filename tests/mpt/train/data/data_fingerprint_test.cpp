@@ -1,5 +1,5 @@
-// The fingerprint of a run's data has one line per set, which ends in a checksum: equal for equal
-// data in different folders, different for data that differ.
+// The facts of a run's data: equal for equal data in different folders, different for data that
+// differ.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -37,73 +37,63 @@ mpt::train_config config_of(std::filesystem::path const& train,
   return c;
 }
 
-std::vector<std::string> fingerprint_of(mpt::train_config const& config) {
-  return mpt::data_fingerprint(config.model, config.data, {});
+/// The facts of both sets of a configuration that must not depend on how they are stored: values of
+/// properties, by their inputs.
+std::vector<std::string> values_of(mpt::train_config const& config) {
+  std::vector<std::string> out;
+  for (auto const& fact : mpt::data_facts(config.model, config.data, {}))
+    if (!fact.is_optional) out.push_back(fact.input + ", " + fact.property + ": " + fact.value);
+  return out;
 }
 
-/// The checksums of fingerprint lines, without the folders' names.
-std::vector<std::string> checksums(std::vector<std::string> lines) {
-  for (auto& line : lines) line = line.substr(line.rfind(' ') + 1);
-  return lines;
-}
-
-TEST_CASE("data fingerprint: each set has a line, whose checksum does not depend on its folder") {
+TEST_CASE("data facts: sizes and tokens of each set do not depend on its folder or compression") {
   test::temporary_folder folder;
   test::write_token_set(folder / "a", some_samples(20));
-  test::write_token_set(folder / "b", some_samples(20));
+  test::write_token_set(folder / "b", some_samples(20), "zstd");
   test::write_token_set(folder / "val", some_samples(7));
-  auto const lines = fingerprint_of(config_of(folder / "a", folder / "val"));
-  auto const copy_lines = fingerprint_of(config_of(folder / "b", folder / "val"));
-  REQUIRE(lines.size() == 2);
-  CHECK(lines[0].starts_with("the data of train_loader, "));
-  CHECK(lines[1].starts_with("the data of eval_loader val, "));
-  CHECK(checksums(lines) == checksums(copy_lines));
-  CHECK(checksums(lines)[0] != checksums(lines)[1]);
+  auto const values = values_of(config_of(folder / "a", folder / "val"));
+  REQUIRE(values.size() == 4);
+  CHECK(values[0].starts_with("the data of train_loader, the sizes of its shards: xxh3 "));
+  CHECK(values[1].starts_with("the data of train_loader, its tokens: xxh3 "));
+  CHECK(values[3].starts_with("the data of eval_loader val, its tokens: xxh3 "));
+  CHECK(values == values_of(config_of(folder / "b", folder / "val")));
 }
 
-TEST_CASE("data fingerprint: another token, one more sample or another order change the line") {
+TEST_CASE("data facts: any other token, one more sample or another order change them") {
   test::temporary_folder folder;
-  auto checksum = [&, set_count = 0](std::vector<ids> const& samples) mutable {
+  auto values = [&, set_count = 0](std::vector<ids> const& samples) mutable {
     auto const set_folder = folder / std::to_string(set_count++);
     test::write_token_set(set_folder, samples);
-    return checksums(fingerprint_of(config_of(set_folder, set_folder))).front();
+    return values_of(config_of(set_folder, set_folder));
   };
-  auto const expected = checksum(some_samples(20));
-  CHECK(checksum(some_samples(20)) == expected);
-  CHECK(checksum(some_samples(21)) != expected);
-  for (std::size_t const sample : {0, 10, 19}) {  // the first, middle and last, which are read
+  auto const expected = values(some_samples(20));
+  CHECK(values(some_samples(20)) == expected);
+  CHECK(values(some_samples(21)) != expected);
+  for (std::size_t sample = 0; sample < 20; ++sample) {
     auto other = some_samples(20);
     other[sample][2] = 8;
-    CHECK(checksum(other) != expected);
+    CAPTURE(sample);
+    CHECK(values(other) != expected);
   }
   auto swapped = some_samples(20);
   std::swap(swapped.front(), swapped.back());
-  CHECK(checksum(swapped) != expected);
+  CHECK(values(swapped) != expected);
 }
 
-TEST_CASE("data fingerprint: the compression of a set does not matter") {
-  test::temporary_folder folder;
-  test::write_token_set(folder / "plain", some_samples(20));
-  test::write_token_set(folder / "compressed", some_samples(20), "zstd");
-  auto const plain = folder / "plain", compressed = folder / "compressed";
-  CHECK(checksums(fingerprint_of(config_of(plain, plain))) ==
-        checksums(fingerprint_of(config_of(compressed, compressed))));
-}
-
-TEST_CASE("data fingerprint: another id or label of a fine-tuning example changes the line") {
-  auto const lines_with = [](mpt::finetune::example first) {
+TEST_CASE("data facts: another id or label of a fine-tuning example changes them") {
+  auto const facts_with = [](mpt::finetune::example first) {
     mpt::example_set set;
     set.examples = {std::move(first), {{4, 5}, {5, -100}}};
     mpt::run_examples examples;
     examples.train = std::make_shared<mpt::example_set const>(set);
-    return mpt::data_fingerprint({}, {}, examples);
+    return mpt::data_facts({}, {}, examples);
   };
-  auto const expected = lines_with({{1, 2, 3}, {2, 3, -100}});
+  auto const expected = facts_with({{1, 2, 3}, {2, 3, -100}});
   REQUIRE(expected.size() == 1);
-  CHECK(expected[0].starts_with("the examples of train_loader "));
-  CHECK(lines_with({{1, 2, 3}, {2, 3, -100}}) == expected);
-  CHECK(lines_with({{1, 2, 4}, {2, 3, -100}}) != expected);
-  CHECK(lines_with({{1, 2, 3}, {-100, 3, -100}}) != expected);
+  CHECK(expected[0].input == "the examples of train_loader");
+  CHECK(facts_with({{1, 2, 3}, {2, 3, -100}}) == expected);
+  CHECK(facts_with({{1, 2, 4}, {2, 3, -100}}) != expected);
+  CHECK(facts_with({{1, 2, 3}, {-100, 3, -100}}) != expected);
 }
 
 }  // namespace data_fingerprint_test
