@@ -10,7 +10,10 @@ void describe(family_form& form, model_config& model) {
   if (form.writes())
     return form.put("sliding_window", window < 0 ? nlohmann::json() : nlohmann::json(window + 1));
   auto const size = read_window(form);
-  if (size && read_layer_types(form).value_or(true)) window = *size - 1;
+  if (size) window = *size - 1;
+  if (read_layer_types(form, model.n_layers).value_or(size.has_value()) != size.has_value())
+    form.add_note(
+        "layer_types has no effect, since transformers' Mistral goes by sliding_window alone");
 }
 
 }  // namespace
