@@ -263,16 +263,15 @@ TEST_CASE("families: a Mistral with a window in some of its layers is refused") 
         "supported");
 }
 
-TEST_CASE("families: a Mistral has a window where sliding_window says so, whatever layer_types") {
+TEST_CASE("families: a Mistral with layer_types goes by them, as transformers' Ministral") {
   auto config = llama(16, 2, 4, 2, 24, 29, {{"model_type", "mistral"}, {"sliding_window", 8}});
   config["layer_types"] = {"full_attention", "full_attention"};
-  auto const windowed = mpt::from_hf_json(config, "config.json");
-  CHECK(windowed.model.attn.sliding_window_size == 7);
-  CHECK(windowed.notes ==
-        std::vector<std::string>{"config.json: layer_types has no effect, since transformers' "
-                                 "Mistral goes by sliding_window alone"});
+  CHECK(mpt::from_hf_json(config, "config.json").model.attn.sliding_window_size == -1);
+  config["layer_types"] = {"sliding_attention", "sliding_attention"};
+  CHECK(mpt::from_hf_json(config, "config.json").model.attn.sliding_window_size == 7);
   config["sliding_window"] = nullptr;
-  CHECK(mpt::from_hf_json(config, "config.json").notes.empty());
+  CHECK(test::contains(test::message_of([&] { (void)mpt::from_hf_json(config, "config.json"); }),
+                       "layer_types: is sliding_attention, but sliding_window gives no window"));
 }
 
 TEST_CASE("families: a setting that a family has no field for is not written") {
