@@ -3,9 +3,9 @@
 // The folder has either `model.safetensors` or `model.safetensors.index.json`, whose "weight_map"
 // gives the file of each tensor; if it has both, the single file counts, as in transformers. All
 // headers are read at once. A tensor that the index names and its file does not have is absent, as
-// in transformers: some indices name buffers that are computed. Tensors that only the files have are
-// an error, since half of a model would otherwise go unnoticed.
-// File names must be plain; links are followed (hub caches consist of them).
+// in transformers: some indices name buffers that are computed. Tensors that only the files have
+// are an error, since half of a model would otherwise go unnoticed. File names must be plain; links
+// are followed (hub caches consist of them).
 #pragma once
 
 #include <filesystem>
