@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <mpt/config/model/family.hpp>
 #include <mpt/config/model/hf.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/say.hpp>
@@ -87,7 +88,8 @@ void report(arguments const& args, mpt::model_source const& source, conversion c
                                !tokenizer_of_export(source, args.to, options).empty();
   export_hugging_face(source, args.to, options);
   conversion out{args.to, "Hugging Face folder", description};
-  if (auto const gaps = transformers_gaps(source.config()); !gaps.empty())
+  bool const has_own_class = mpt::find_family(source.config().family) != nullptr;
+  if (auto const gaps = transformers_gaps(source.config()); !gaps.empty() && !has_own_class)
     out.notes.push_back(
         fmt::format("transformers' own MPT does not have this form ({}); the folder's code does: "
                     "load it with trust_remote_code=True",
@@ -110,7 +112,7 @@ void convert(arguments const& args) {
   auto const source = is_adapter_of_base
                           ? mpt::model_source(apps::local_model(args.options.base), args.from)
                           : mpt::model_source(args.from);
-  if (!source.note().empty()) mpt::console::say("note: {}\n", source.note());
+  for (auto const& note : source.notes()) mpt::console::say("note: {}\n", note);
   auto options = args.options;
   if (args.replace) options.existing = parallel::checkpoint::if_exists::replace;
   auto const parameters =

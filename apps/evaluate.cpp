@@ -156,7 +156,8 @@ outcome evaluate(arguments const& args, evaluation const& plan, std::size_t mode
   namespace console = mpt::console;
   auto const& request = plan.models.at(model_index);
   mpt::model_source const source(request.path, request.adapter);
-  if (comm.rank() == 0 && !source.note().empty()) console::say("note: {}\n", source.note());
+  if (comm.rank() == 0)
+    for (auto const& note : source.notes()) console::say("note: {}\n", note);
   auto const& config = source.config();
   if (request.stated) mpt::eval::check_stated(*request.stated, config, request.name);
   auto const length = args.sequence_length > 0 ? args.sequence_length : config.max_seq_len;

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/ranges.h>
+
 #include <mpt/console/plain_text.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/generate/generate.hpp>
@@ -340,11 +342,14 @@ void apply_generation_defaults(arguments& args, mpt::model_source const& source)
     apply("top_p", defaults.top_p, sampling.top_p);
   }
   apply("repetition_penalty", defaults.repetition_penalty, args.options.history.repetition_penalty);
+  auto const file = mpt::generation_file(source.path()).string();
+  if (!defaults.unfollowed.empty() && apps::is_primary_here())
+    mpt::console::say("note: {}: not followed, since generate has no such settings: {}\n", file,
+                      fmt::join(defaults.unfollowed, ", "));
   if (applied.empty()) return;
   check_options(args);
   if (apps::is_primary_here())
-    mpt::console::say("note: {} means {}; options of these names change them\n",
-                      mpt::generation_file(source.path()).string(), applied);
+    mpt::console::say("note: {} means {}; options of these names change them\n", file, applied);
 }
 
 /// The facts of all that shapes the texts, which ranks compare.
@@ -380,8 +385,8 @@ void generate(arguments args) {
   args.tokenizer = apps::local_tokenizer(args.tokenizer);
   mpt::model_source const source(args.model, args.adapter);
   apply_generation_defaults(args, source);
-  if (!source.note().empty() && apps::is_primary_here())
-    mpt::console::say("note: {}\n", source.note());
+  if (apps::is_primary_here())
+    for (auto const& note : source.notes()) mpt::console::say("note: {}\n", note);
   auto const tokenizer_name = args.tokenizer.empty() ? source.tokenizer() : args.tokenizer;
   parallel::require(!tokenizer_name.empty(), args.model.string(),
                     " has no tokenizer; name one with --tokenizer");

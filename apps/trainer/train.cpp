@@ -145,10 +145,16 @@ nlohmann::ordered_json try_settings(mpt::settings const& settings,
   return out;
 }
 
+/// The devices of a planned run.
+struct planned_devices {
+  bool one_queue;  ///< all work runs in one queue
+  bool offloads;   ///< their memory is not the host's
+};
+
 /// Prints the plan of a run, which may be meant for other machines. Throws when it does not fit,
-/// naming settings that would fit. `one_queue`: whether the devices have one queue.
+/// naming settings that would fit.
 void print_plan(mpt::train_config const& config, mpt::run_parts const& parts,
-                mpt::run_plan const& plan, int ranks, bool one_queue,
+                mpt::run_plan const& plan, int ranks, planned_devices devices,
                 apps::results_file const& json, settings_planner const& plan_with) {
   std::int64_t batches = 0;
   try {
@@ -163,16 +169,17 @@ void print_plan(mpt::train_config const& config, mpt::run_parts const& parts,
   auto& candidates = document["candidates"] = nlohmann::ordered_json::array();
   std::string fitting;
   if (!fits(plan))
-    fitting = mpt::settings_that_fit(memory_saving_settings(config.data, config.execution, ranks),
-                                     [&](mpt::settings const& settings) {
-                                       candidates.push_back(try_settings(settings, plan_with));
-                                       return candidates.back().at("fits").get<bool>();
-                                     });
+    fitting = mpt::settings_that_fit(
+        memory_saving_settings(config.data, config.execution, ranks, devices.offloads),
+        [&](mpt::settings const& settings) {
+          candidates.push_back(try_settings(settings, plan_with));
+          return candidates.back().at("fits").get<bool>();
+        });
   std::vector<parallel::train::step_plan> step;
   if (config.run.print_plan)
     step = with_element(config.execution.precision, [&]<class T>(T) {
       return mpt::step_plans_of<T>(config.model, config.optimizer, config.execution, config.run,
-                                   plan, one_queue);
+                                   plan, devices.one_queue);
     });
   if (config.run.print_plan) document["step"] = mpt::json_of_step(step);
   json.write(document);
@@ -189,11 +196,11 @@ void print_plan(mpt::train_config const& config, mpt::run_parts const& parts,
       fmt::print("fits: {} of {} per rank\n", bytes(plan.memory.total()), bytes(plan.available));
   }
   if (fits(plan)) return;
-  parallel::fail("does not fit: ", bytes(plan.memory.total()), " per rank, of ",
-                 bytes(plan.available), "; ",
-                 fitting.empty() ? "no ZeRO stage, recomputation or number of ranks makes it fit: "
-                                   "use a smaller model or max_seq_len, or parallelism.tensor"
-                                 : "set " + fitting);
+  parallel::fail(
+      "does not fit: ", bytes(plan.memory.total()), " per rank, of ", bytes(plan.available), "; ",
+      fitting.empty() ? "no ZeRO stage, recomputation, offloading or number of ranks makes it fit: "
+                        "use a smaller model or max_seq_len, or parallelism.tensor"
+                      : "set " + fitting);
 }
 
 /// HYBRID_SHARD's machines must be alike, since the layout follows from their ranks. Collective.
@@ -411,8 +418,10 @@ void print_dry_run(mpt::train_config const& config, mpt::run_parts const& parts,
           });
         };
         print_plan(supported, parts, plan_of(supported, rank_count), rank_count,
-                   parallel::train::waits_for_all_streams<Device>, json,
-                   [&](mpt::settings const& settings) {
+                   {.one_queue = parallel::train::waits_for_all_streams<Device>,
+                    .offloads = !parallel::host_reaches<Device> ||
+                                supported.execution.device_memory.has_value()},
+                   json, [&](mpt::settings const& settings) {
                      auto all_overrides = overrides;
                      all_overrides.insert(all_overrides.end(), settings.begin(), settings.end());
                      auto other = source.load(all_overrides);

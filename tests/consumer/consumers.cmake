@@ -54,6 +54,28 @@ parallellm_consumer(subdirectory -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR})
 parallellm_consumer(fetch_content -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR}
   -DFETCHCONTENT_SOURCE_DIR_PARALLELLM=${PROJECT_SOURCE_DIR})
 
+# The programs without each optional part, and without all of them. What stands in for the parts is compiled where the
+# generator has a target for each object.
+set(parts OPENMP ONEDNN CBLAS MPI GLOO NCCL KOKKOS PARQUET CURL JINJA)
+set(stand_ins "")
+if(CMAKE_GENERATOR STREQUAL "Ninja")
+  set(stand_ins devices/engine_plain launch/launch_without_mpi launch/launch_without_gloo inputs/parquet_none
+    inputs/chat_templates_none inputs/http_none)
+  list(TRANSFORM stand_ins REPLACE "(.+)" "apps/CMakeFiles/parallellm_app_support.dir/__/src/\\1.cpp.o")
+endif()
+foreach(part IN LISTS parts ITEMS "${parts}")
+  set(name ${part})
+  set(objects "")
+  if(NOT part IN_LIST parts)
+    set(name any_part)
+    set(objects ${stand_ins})
+  endif()
+  add_test(NAME configuration/without_${name} COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
+    -DBINARY=${CMAKE_CURRENT_BINARY_DIR}/configuration/${name} "-DPARTS=${part}" "-DSTAND_INS=${objects}"
+    "-DSETTINGS=-G;${CMAKE_GENERATOR};${options}" -P ${CMAKE_CURRENT_SOURCE_DIR}/configuration.cmake)
+  set_tests_properties(configuration/without_${name} PROPERTIES TIMEOUT 900)
+endforeach()
+
 # The same headers by other tools than CMake's, each where it is installed.
 foreach(tool pkg_config debian conan vcpkg single_file)
   add_test(NAME packages/${tool} COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/packages/${tool}.sh ${PROJECT_SOURCE_DIR}

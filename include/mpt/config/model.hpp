@@ -60,6 +60,14 @@ struct init_config {
   friend bool operator==(init_config const&, init_config const&) = default;
 };
 
+/// The config.json that a family's model was read from, with a run's overrides; "": there is none.
+/// It says again what the other settings say, so that it counts in no comparison.
+struct stored_config {
+  std::string text;
+
+  friend bool operator==(stored_config const&, stored_config const&) { return true; }
+};
+
 /// `model`.
 struct model_config {
   std::string family = "mpt";  ///< `model_type` of the Hugging Face files that it is written as
@@ -90,6 +98,7 @@ struct model_config {
   std::vector<layer_override> layers;  ///< `block_overrides` layer by layer; empty: all are alike
   init_config init;
   std::optional<lora_config> lora;  ///< adapters of some linear layers
+  stored_config stored = {};
   /// Bytes of the logits that exist at once in training; no key sets it, tests do
   std::int64_t logits_bytes = std::int64_t{9} << 26;
 

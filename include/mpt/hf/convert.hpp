@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,9 +46,17 @@ void add_remote_code(hf::export_options& options, model_config const& config);
 /// The tokenizer at `name`. Throws when it has ids outside the model's vocabulary.
 [[nodiscard]] tokenizer load_fitting_tokenizer(std::string const& name, model_config const& model);
 
+/// The tokens that end a text of a model that has been trained with a tokenizer: the tokenizer's,
+/// which ended the texts that it saw, then those that its files name, as transformers' Trainer
+/// aligns them. Those outside the vocabulary are left out.
+[[nodiscard]] std::vector<std::int64_t> trained_end_tokens(
+    std::vector<std::int64_t> named, std::optional<std::int64_t> tokenizer_end,
+    std::int64_t vocabulary);
+
 /// The options for exporting this model without its weights: configuration, code, the files of the
-/// tokenizer at `tokenizer` ("": none). `end_tokens` are the tokens that end a text; empty: the
-/// tokenizer's end-of-text token. Throws for a tokenizer with ids outside the model's vocabulary.
+/// tokenizer at `tokenizer` ("": none). `end_tokens` are the tokens that end a text by the model's
+/// files; empty: those that the files next to the tokenizer name. Throws for a tokenizer with ids
+/// outside the model's vocabulary.
 [[nodiscard]] hf::export_options export_options_of(model_config const& config,
                                                    std::string const& dtype,
                                                    std::string const& tokenizer,

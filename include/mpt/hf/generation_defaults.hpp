@@ -33,6 +33,8 @@ struct generation_defaults {
   std::optional<std::int64_t> top_k;
   std::optional<double> top_p;
   std::optional<double> repetition_penalty;
+  /// Settings that change texts in transformers and are not followed here, each with its value.
+  std::vector<std::string> unfollowed{};
 };
 
 /// Reads generation_config.json of a folder, by transformers' rules: without `do_sample` it is

@@ -4,6 +4,7 @@
 // form. Tensors are read one by one.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +32,8 @@ class model_source {
   /// Opens the model at `path` and reads its configuration. Throws when `path` has none of these
   /// forms. `adapter` is a folder in PEFT's form, or empty. Where `path` itself is such a folder,
   /// the model is the one that it names. `known_model` describes the model in a Hugging Face folder
-  /// in place of its config.json, with the overrides of a run; its adapters do not count.
+  /// in place of its config.json, with the overrides of a run; its adapters do not count. Its
+  /// vocabulary may be larger: new rows of the embeddings are the mean of those in the folder.
   explicit model_source(std::filesystem::path const& path,
                         std::filesystem::path const& adapter = {},
                         model_config const* known_model = nullptr);
@@ -41,8 +43,9 @@ class model_source {
   [[nodiscard]] std::string const& dtype() const { return dtype_; }
   /// The checkpoint or folder that was found.
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
-  /// A note for the user when another checkpoint than the newest was opened; else empty.
-  [[nodiscard]] std::string const& note() const { return note_; }
+  /// Notes for the user, a sentence each: another checkpoint than the newest was opened, or fields
+  /// of config.json have no effect.
+  [[nodiscard]] std::vector<std::string> const& notes() const { return notes_; }
   /// The path of the model's tokenizer; empty when it is not known.
   [[nodiscard]] std::string const& tokenizer() const { return tokenizer_; }
 
@@ -73,7 +76,7 @@ class model_source {
     else if (auto const rows = stored_rows(name); checkpoint_)
       checkpoint_->read(rows.tensor, rows.begin + begin, out);
     else
-      imported_->read(stored_name(name), begin, out);
+      read_imported(stored_name(name), begin, out);
     require_finite(name, out);
   }
 
@@ -183,6 +186,36 @@ class model_source {
   /// The checks of require_tensors for a family.
   void require_family_tensors(std::span<hf::named_shape const> expected) const;
 
+  /// An embedding table of the folder that the model has with more rows.
+  struct grown_table {
+    std::vector<index> stored_extents;
+    std::vector<index> extents;
+    std::vector<float> mean_row;  ///< of the stored rows; the new ones equal it
+  };
+
+  /// Finds the tables that grow to the model's vocabulary, when the folder's has `vocabulary`
+  /// tokens.
+  void grow_tables(index vocabulary);
+
+  /// The tensors, of which the folder has grown tables with fewer rows.
+  [[nodiscard]] std::vector<hf::named_shape> stored_shapes(
+      std::vector<hf::named_shape> tensors) const;
+
+  /// Reads elements of a tensor of the folder, also in rows by which a table has grown.
+  template <class T>
+  void read_imported(std::string const& tensor, index begin, std::span<T> out) const {
+    auto const found = grown_tables_.find(tensor);
+    if (found == grown_tables_.end()) return imported_->read(tensor, begin, out);
+    auto const& [stored_extents, extents, mean_row] = found->second;
+    auto const width = stored_extents.back();
+    auto const stored =
+        std::clamp<index>(stored_extents.front() * width - begin, 0, std::ssize(out));
+    if (stored > 0) imported_->read(tensor, begin, out.first(static_cast<std::size_t>(stored)));
+    for (index i = stored; i < std::ssize(out); ++i)
+      out[static_cast<std::size_t>(i)] =
+          static_cast<T>(mean_row[static_cast<std::size_t>((begin + i) % width)]);
+  }
+
   /// Reads the family's tensors, where `parameter` is stored.
   template <class T>
   [[nodiscard]] auto tensor_reader(std::string const& parameter) const {
@@ -191,7 +224,7 @@ class model_source {
       if (is_adapted)
         adapter_->read(tensor, begin, out);
       else
-        imported_->read(name_in_folder(tensor), begin, out);
+        read_imported(name_in_folder(tensor), begin, out);
     };
   }
 
@@ -200,16 +233,17 @@ class model_source {
   std::string dtype_;
   std::string tokenizer_;
   hf::adapted_model base_;
-  std::string note_;
+  std::vector<std::string> notes_;
   std::vector<std::int64_t> end_tokens_;
   bool has_fused_names_ = false;  // the folder was written with fuse_norm_attn_norm
   std::optional<parallel::checkpoint::checkpoint_reader> checkpoint_;
   std::map<std::string, tensor_rows> projections_;  // those that split_projections found
   std::optional<hf::hf_import> imported_;
   std::optional<hf::peft_adapter> adapter_;
-  model_family const* family_ = nullptr;          // null: an MPT
-  bool lacks_prefix_ = false;                     // see name_in_folder
-  std::optional<hf::stored_layout> layout_ = {};  // of a family's folder or adapter
+  model_family const* family_ = nullptr;             // null: an MPT
+  std::map<std::string, grown_table> grown_tables_;  // by the tensor's name in the folder
+  bool lacks_prefix_ = false;                        // see name_in_folder
+  std::optional<hf::stored_layout> layout_ = {};     // of a family's folder or adapter
 };
 
 }  // namespace mpt

@@ -12,6 +12,7 @@
 #include <mpt/config/data/mirrors.hpp>
 #include <mpt/config/data/read_finetuning_run.hpp>
 #include <mpt/config/data/read_icl_tasks.hpp>
+#include <mpt/config/model/family.hpp>
 #include <mpt/config/model/read_model.hpp>
 #include <mpt/config/read_path.hpp>
 #include <mpt/config/run/read_algorithms.hpp>
@@ -136,9 +137,19 @@ void read_remaining_keys(config_reader& reader) {
   return name;
 }
 
+/// The key that sets the longest sequence of the model.
+[[nodiscard]] std::string length_key(config_reader const& reader, model_config const& model) {
+  auto const* const section = reader.peek("model");
+  bool const is_folder =
+      section != nullptr && section->find("pretrained_model_name_or_path") != nullptr;
+  auto const* const family = find_family(model.family);
+  return parallel::concat("model.", is_folder ? "config_overrides." : "",
+                          family != nullptr ? family->length_key : "max_seq_len");
+}
+
 /// Checks that the sequences of all loaders have lengths that the model can read.
 void check_sequence_lengths(config_reader& reader, model_config const& model,
-                            data_config const& data, checkpoint_config const& checkpoint) {
+                            data_config const& data) {
   bool const default_length_is_used = std::ranges::any_of(
       data.eval_loaders,
       [&](auto const& loader) { return loader.max_seq_len == data.max_seq_len; });
@@ -148,16 +159,14 @@ void check_sequence_lengths(config_reader& reader, model_config const& model,
         "max_seq_len",
         parallel::concat("train_loader.dataset.max_seq_len is ", data.train_loader.max_seq_len));
   auto const longest = model.max_seq_len;
+  auto const key = length_key(reader, model);
   auto const check_length = [&](std::string const& name, loader_config const& loader) {
     reader.check("max_seq_len", loader.max_seq_len <= longest, name, ".dataset.max_seq_len ",
                  loader.max_seq_len, " is longer than ",
                  model.learned_pos_emb
-                     ? parallel::concat("the ", longest, " learned positions of model.max_seq_len")
-                     : parallel::concat("model.max_seq_len ", longest,
-                                        ", beyond which nothing reads the model; ",
-                                        checkpoint.pretrained.empty()
-                                            ? "raise model.max_seq_len"
-                                            : "raise model.config_overrides.max_seq_len"));
+                     ? parallel::concat("the ", longest, " learned positions of ", key)
+                     : parallel::concat("the model's ", longest,
+                                        ", beyond which nothing reads it; raise ", key));
   };
   check_length("train_loader", data.train_loader);
   for (auto const& loader : data.eval_loaders) check_length(eval_loader_name(loader), loader);
@@ -265,11 +274,17 @@ void read_into(train_config& config, config_node const& document,
   detail::read_trained_model(model, config.model, config.checkpoint, mirrors);
   bool const has_targets = model.has_key("activation_checkpointing_target");
   auto recompute = detail::read_recompute(model, config.model.n_layers);
+  bool const resizes = model.has_key("pretrained_model_name_or_path") &&
+                       model.get("allow_embedding_resizing", false);
+  model.check("allow_embedding_resizing", !resizes || !config.model.lora,
+              "adapters leave embeddings as they are; use false with peft_config");
   model.finish();
   for (std::string_view const key : {"tokenizer", "optimizer", "scheduler", "train_loader"})
     reader.check(key, reader.has_key(key), "missing; it is required");
   config.data.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
   config.data.tokenizer.name = mirrored_path(mirrors, config.data.tokenizer.name);
+  if (resizes)
+    detail::fit_vocabulary(config.model, config.data.tokenizer.name, config.output.report.notes);
   config.optimizer = read_optimizer(reader.section("optimizer"));
   bool const has_new_adapters =
       config.model.lora && config.checkpoint.adapter.empty() && !reader.has_key("load_path");
@@ -280,7 +295,7 @@ void read_into(train_config& config, config_node const& document,
       reader.section("train_loader"), {.max_seq_len = config.data.max_seq_len, .drop_last = true});
   config.data.eval_loaders =
       read_eval_loaders(reader, {.max_seq_len = config.data.max_seq_len, .drop_last = false});
-  check_sequence_lengths(reader, config.model, config.data, config.checkpoint);
+  check_sequence_lengths(reader, config.model, config.data);
   read_course(reader, config.data, config.run, config.execution);
   config.evaluation = read_evaluation(reader, config.data.device_train_microbatch_size.value_or(1));
   config.evaluation.icl = read_icl(

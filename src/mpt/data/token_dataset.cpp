@@ -50,7 +50,8 @@ void token_dataset::sample(std::uint64_t index, std::span<std::int32_t> out,
                    is_untyped ? to_string(array.type) : "", ", fewer than the sequence length ",
                    out.size(),
                    other_type.empty()
-                       ? "; lower max_seq_len or prepare the data again with more --concat_tokens"
+                       ? "; lower that (max_seq_len; of evaluate --seq_len) or prepare the data "
+                         "again with more --concat_tokens"
                        : other_type);
   }
   parallel::require(!to_string(array.type).starts_with("float"), sample.location(),

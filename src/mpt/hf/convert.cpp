@@ -95,9 +95,52 @@ tokenizer load_fitting_tokenizer(std::string const& name, model_config const& mo
           loaded.size() - 1, ", but those of the model end at ", model.vocab_size - 1,
           "; name the tokenizer that the model was trained with, or train with a vocab_size of at "
           "least ",
-          loaded.size());
+          loaded.size(), " (hf_causal_lm: allow_embedding_resizing)");
   return loaded;
 }
+
+std::vector<std::int64_t> trained_end_tokens(std::vector<std::int64_t> named,
+                                             std::optional<std::int64_t> tokenizer_end,
+                                             std::int64_t vocabulary) {
+  std::erase_if(named, [&](std::int64_t id) { return id < 0 || id >= vocabulary; });
+  if (tokenizer_end && std::ranges::find(named, *tokenizer_end) == named.end())
+    named.insert(named.begin(), *tokenizer_end);
+  return named;
+}
+
+namespace {
+
+/// Tokens as config.json and generation_config.json have them: a number, a list, or null for none.
+[[nodiscard]] nlohmann::json json_of(std::vector<std::int64_t> const& tokens) {
+  if (tokens.empty()) return nullptr;
+  return tokens.size() == 1 ? nlohmann::json(tokens.front()) : nlohmann::json(tokens);
+}
+
+/// Names the tokens that begin and end a text in both files. `named`: the end tokens that the
+/// model's files name. A config.json of the model's authors keeps its own form as long as it names
+/// the tokenizer's tokens.
+void set_text_ends(hf::export_options& options, model_config const& config,
+                   std::vector<std::int64_t> named, std::optional<std::int64_t> begin,
+                   std::optional<std::int64_t> end) {
+  auto const in_config = config.stored.text.empty()
+                             ? std::vector<std::int64_t>()
+                             : read_token_ids(options.config, "eos_token_id", "config.json");
+  if (named.empty()) named = in_config;
+  auto const ends = trained_end_tokens(std::move(named), end, config.vocab_size);
+  if (!ends.empty()) (*options.generation_config)["eos_token_id"] = json_of(ends);
+  if (config.stored.text.empty()) {
+    if (!ends.empty()) options.config["eos_token_id"] = json_of(ends);
+  } else if (end && std::ranges::find(in_config, *end) == in_config.end()) {
+    options.config["eos_token_id"] =
+        in_config.size() > 1 ? json_of(trained_end_tokens(in_config, end, config.vocab_size))
+                             : nlohmann::json(*end);
+  }
+  if (!begin) return;
+  options.config["bos_token_id"] = *begin;
+  (*options.generation_config)["bos_token_id"] = *begin;
+}
+
+}  // namespace
 
 hf::export_options export_options_of(model_config const& config, std::string const& dtype,
                                      std::string const& tokenizer,
@@ -112,12 +155,11 @@ hf::export_options export_options_of(model_config const& config, std::string con
     if (end_tokens.empty())
       end_tokens = read_token_ids(*json, "eos_token_id", generation_file(tokenizer).string());
   }
-  if (find_family(config.family) != nullptr)  // else transformers takes ids of the class's own
-    for (char const* const key : {"bos_token_id", "eos_token_id"}) options.config[key] = nullptr;
-  auto const set_token_id = [&](char const* key, nlohmann::json const& id) {
-    options.config[key] = id;
-    (*options.generation_config)[key] = id;
-  };
+  if (find_family(config.family) != nullptr && config.stored.text.empty())
+    for (char const* const key : {"bos_token_id", "eos_token_id"})
+      options.config[key] = nullptr;  // else transformers takes ids of the class's own
+  std::optional<std::int64_t> begin;
+  std::optional<std::int64_t> end;
   if (!tokenizer.empty()) {
     auto const loaded_tokenizer = load_fitting_tokenizer(tokenizer, config);
     auto const& files = loaded_tokenizer.files();
@@ -125,13 +167,10 @@ hf::export_options export_options_of(model_config const& config, std::string con
       options.tokenizer = std::filesystem::absolute(files.source).parent_path();
     options.extra_files["tokenizer.json"] = files.json;
     if (!files.config.empty()) options.extra_files["tokenizer_config.json"] = files.config;
-    if (auto const end = loaded_tokenizer.eos_id(); end && end_tokens.empty())
-      end_tokens.push_back(*end);
-    if (auto const begin = loaded_tokenizer.id_of_role("bos_token"))
-      set_token_id("bos_token_id", *begin);
+    begin = loaded_tokenizer.id_of_role("bos_token");
+    end = loaded_tokenizer.eos_id();
   }
-  if (end_tokens.size() == 1) set_token_id("eos_token_id", end_tokens.front());
-  if (end_tokens.size() > 1) set_token_id("eos_token_id", end_tokens);
+  set_text_ends(options, config, std::move(end_tokens), begin, end);
   return options;
 }
 
@@ -252,6 +291,8 @@ void require_free(std::filesystem::path const& out, convert_options const& optio
   auto const loaded = load_fitting_tokenizer(name, source.config());
   auto end_tokens = options.tokenizer.empty() ? source.end_tokens() : std::vector<std::int64_t>();
   if (end_tokens.empty()) end_tokens = read_generation_ends(name).value_or(end_tokens);
+  if (!hf::is_model(source.path()))  // a run has trained it
+    end_tokens = trained_end_tokens(end_tokens, loaded.eos_id(), source.config().vocab_size);
   return hf::gguf_tokenizer_of(loaded, source.config().vocab_size, end_tokens);
 }
 

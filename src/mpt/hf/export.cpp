@@ -71,7 +71,7 @@ void write_shard(std::filesystem::path const& path, std::span<named_shape const>
   auto config = options.config;
   folder_form const model;
   if (options.form.config_file == model.config_file)
-    config["torch_dtype"] = torch_name(options.type);
+    config[config.contains("dtype") ? "dtype" : "torch_dtype"] = torch_name(options.type);
   files[options.form.config_file] = config.dump(2) + "\n";
   if (options.generation_config)
     files["generation_config.json"] = options.generation_config->dump(2) + "\n";

@@ -1,5 +1,7 @@
 #include <mpt/hf/generation_defaults.hpp>
 
+#include <string_view>
+
 #include <mpt/config/model/token_ids.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/yaml/node.hpp>
@@ -7,6 +9,68 @@
 #include <parallel/core/file.hpp>
 
 namespace mpt {
+namespace {
+
+/// A setting of generation_config.json that is not followed, and the value that changes nothing.
+struct unfollowed_setting {
+  std::string_view key;
+  std::string_view neutral;  ///< as JSON; "null" alone where it is ""
+  bool samples = false;      ///< it has an effect only with do_sample
+};
+
+/// The settings of transformers' GenerationConfig that change which text is generated; eos_token_id
+/// and those in generation_defaults are followed.
+constexpr unfollowed_setting unfollowed_settings[] = {{"bad_words_ids", ""},
+                                                      {"begin_suppress_tokens", ""},
+                                                      {"constraints", ""},
+                                                      {"diversity_penalty", "0.0"},
+                                                      {"dola_layers", ""},
+                                                      {"early_stopping", "false"},
+                                                      {"encoder_no_repeat_ngram_size", "0"},
+                                                      {"encoder_repetition_penalty", "1.0"},
+                                                      {"epsilon_cutoff", "0.0", true},
+                                                      {"eta_cutoff", "0.0", true},
+                                                      {"exponential_decay_length_penalty", ""},
+                                                      {"force_words_ids", ""},
+                                                      {"forced_bos_token_id", ""},
+                                                      {"forced_eos_token_id", ""},
+                                                      {"guidance_scale", "1.0"},
+                                                      {"length_penalty", "1.0"},
+                                                      {"max_length", "20"},
+                                                      {"max_new_tokens", ""},
+                                                      {"max_time", ""},
+                                                      {"min_length", "0"},
+                                                      {"min_new_tokens", "0"},
+                                                      {"min_p", "0.0", true},
+                                                      {"no_repeat_ngram_size", "0"},
+                                                      {"num_beam_groups", "1"},
+                                                      {"num_beams", "1"},
+                                                      {"num_return_sequences", "1"},
+                                                      {"penalty_alpha", "0.0"},
+                                                      {"remove_invalid_values", "false"},
+                                                      {"renormalize_logits", "false"},
+                                                      {"sequence_bias", ""},
+                                                      {"stop_strings", ""},
+                                                      {"suppress_tokens", ""},
+                                                      {"token_healing", "false"},
+                                                      {"top_h", "", true},
+                                                      {"typical_p", "1.0", true},
+                                                      {"watermarking_config", ""}};
+
+/// The settings of the file that would change the text and are not followed, each with its value.
+[[nodiscard]] std::vector<std::string> unfollowed_in(nlohmann::json const& json, bool samples) {
+  std::vector<std::string> out;
+  for (auto const& [key, neutral, needs_sampling] : unfollowed_settings) {
+    auto const found = json.find(std::string(key));
+    if (found == json.end() || found->is_null() || (needs_sampling && !samples)) continue;
+    bool const is_empty = found->is_structured() && found->empty();
+    if (is_empty || (!neutral.empty() && *found == nlohmann::json::parse(neutral))) continue;
+    out.push_back(parallel::concat(key, ' ', printable(found->dump())));
+  }
+  return out;
+}
+
+}  // namespace
 
 std::filesystem::path generation_file(std::filesystem::path const& folder) {
   return folder / "generation_config.json";
@@ -40,7 +104,9 @@ generation_defaults read_generation_defaults(std::filesystem::path const& folder
     return found->get<double>();
   };
   out.repetition_penalty = number("repetition_penalty");
-  if (json.value("do_sample", nlohmann::json(false)) != true) return out;
+  bool const samples = json.value("do_sample", nlohmann::json(false)) == true;
+  out.unfollowed = unfollowed_in(json, samples);
+  if (!samples) return out;
   constexpr std::int64_t default_top_k = 50;
   out.temperature = number("temperature").value_or(1.0);
   out.top_p = number("top_p");

@@ -2,6 +2,7 @@
 
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include <mpt/config/model/hf.hpp>
 #include <mpt/config/model/token_ids.hpp>
@@ -36,6 +37,43 @@ model_source::model_source(std::filesystem::path const& path, std::filesystem::p
     config_.lora = adapter_->config(config_);
   }
   if (family_ != nullptr && (imported_ || adapter_)) find_layout();
+  if (known_model == nullptr || !imported_) return;
+  auto const json = imported_->config();
+  if (auto const stored = json.find("vocab_size"); stored != json.end() && stored->is_number())
+    grow_tables(stored->get<index>());
+}
+
+void model_source::grow_tables(index vocabulary) {
+  if (vocabulary >= config_.vocab_size) return;
+  for (std::string const parameter : {"transformer.wte.weight", "lm_head.weight"}) {
+    auto const tensor = family_ != nullptr
+                            ? name_in_folder(stored_names_of(*family_, parameter)->names.front())
+                            : stored_name(parameter);
+    auto const& tensors = imported_->tensors();
+    if (!tensors.contains(tensor) || tensors.shape_of(tensor).size() != 2) continue;
+    auto const& extents = tensors.shape_of(tensor);
+    if (extents.front() != vocabulary) continue;
+    auto const width = static_cast<std::size_t>(extents.back());
+    std::vector<double> sums(width);
+    std::vector<float> row(width);
+    for (index i = 0; i < vocabulary; ++i) {
+      imported_->read(tensor, i * extents.back(), std::span(row));
+      for (std::size_t k = 0; k < width; ++k) sums[k] += static_cast<double>(row[k]);
+    }
+    auto& table = grown_tables_[tensor];
+    table.stored_extents = extents;
+    table.extents = {config_.vocab_size, extents.back()};
+    for (double const sum : sums)
+      table.mean_row.push_back(static_cast<float>(sum / static_cast<double>(vocabulary)));
+  }
+}
+
+std::vector<hf::named_shape> model_source::stored_shapes(
+    std::vector<hf::named_shape> tensors) const {
+  for (auto& tensor : tensors)
+    if (auto const found = grown_tables_.find(tensor.name); found != grown_tables_.end())
+      tensor.extents = found->second.stored_extents;
+  return tensors;
 }
 
 void model_source::match_projections(model_config const& model) {
@@ -99,6 +137,8 @@ std::vector<index> const& model_source::shape_of(std::string const& name) const 
   if (in_adapter(name)) return adapter_->shape_of(name);
   if (auto const found = projections_.find(name); found != projections_.end())
     return found->second.extents;
+  if (auto const found = grown_tables_.find(stored_name(name)); found != grown_tables_.end())
+    return found->second.extents;
   return checkpoint_ ? checkpoint_->at(name).extents
                      : imported_->tensors().shape_of(stored_name(name));
 }
@@ -118,7 +158,7 @@ void model_source::require_family_tensors(std::span<hf::named_shape const> expec
       if (name.ends_with(buffer)) ignored.insert(name);
   auto const copy_of_head = stored_names_of(*family_, "lm_head.weight")->names.front();
   if (config_.tie_word_embeddings) ignored.insert(copy_of_head);
-  imported_->require_tensors(stored, ignored);
+  imported_->require_tensors(stored_shapes(stored), ignored);
   if (config_.tie_word_embeddings) imported_->require_same(stored.front().name, copy_of_head);
 }
 
@@ -138,6 +178,7 @@ void model_source::require_tensors(std::span<hf::named_shape const> expected) co
   }
   std::vector<hf::named_shape> tensors(expected.begin(), expected.end());
   for (auto& tensor : tensors) tensor.name = stored_name(tensor.name);
+  tensors = stored_shapes(std::move(tensors));
   if (!config_.tie_word_embeddings) return imported_->require_tensors(tensors);
   imported_->require_tensors(tensors, {"lm_head.weight"});
   imported_->require_same("transformer.wte.weight", "lm_head.weight");
@@ -153,6 +194,7 @@ void model_source::open_hugging_face(model_config const* known_model) {
   config_.lora.reset();
   dtype_ = hf.dtype;
   end_tokens_ = hf.end_tokens;
+  notes_ = hf.notes;
   if (!is_file) read_generation_config();
   has_fused_names_ =
       imported_->tensors().contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
@@ -176,7 +218,7 @@ void model_source::open(model_config const* known_model) {
             "with config.json",
             newest.note.empty() ? "" : "; ", newest.note);
     path_ = *newest.folder;
-    note_ = newest.note;
+    if (!newest.note.empty()) notes_.push_back(newest.note);
   }
   checkpoint_.emplace(path_);
   auto const& state = checkpoint_->state();
@@ -215,8 +257,8 @@ void model_source::read_adapters(nlohmann::json const& state) {
   try {
     require_same_weights(base_, base_.folder, path_.string());
   } catch (parallel::error const& problem) {
-    note_ += concat(note_.empty() ? "" : "; ", problem.what(),
-                    "; the checkpoint has its own copy of them, which is used");
+    notes_.push_back(
+        concat(problem.what(), "; the checkpoint has its own copy of them, which is used"));
   }
 }
 

@@ -126,12 +126,18 @@ std::string config_reader::full_name(std::string_view key) const {
 }
 
 void config_reader::finish(bool list_supported) const {
+  auto supported = requested_keys_;  // those whose values are not refused
+  std::erase_if(supported, [&](std::string const& name) {
+    return std::ranges::any_of(report_->known, [&](known_key const& known) {
+      return known.role == key_role::restricted && known.name == full_name(name);
+    });
+  });
   for (config_key const& key : node_->keys) {
     bool known = false;
     for (std::string const& name : requested_keys_) known = known || name == key.name;
     if (known) continue;
     auto const inner = known_key_below(key.name);
-    auto const nearest = nearest_name(key.name, requested_keys_);
+    auto const nearest = nearest_name(key.name, supported);
     std::string advice;
     if (!inner.empty())
       advice = parallel::concat("; did you mean '", inner, "'?");

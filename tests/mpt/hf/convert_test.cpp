@@ -198,6 +198,20 @@ TEST_CASE("convert: an export keeps the end tokens that the model's files name")
   CHECK(roles_in_export(model, folder / "out", folder / "words") == json{0, 0, 0, 0});
 }
 
+TEST_CASE("convert: an export ends texts at its tokenizer's end token too, as it was trained") {
+  using nlohmann::json;
+  test::temporary_folder const folder;
+  auto const tokenizer = tokenizer_test::small_tokenizer();
+  auto const from = write_model(folder / "m", 300, {40});
+  tokenizer.save(from);
+  mpt::model_source const model(from);
+  CHECK(model.end_tokens() == std::vector<std::int64_t>{40});
+  CHECK(roles_in_export(model, folder / "out", "") == json{{0, 40}, 0, {0, 40}, 0});
+  CHECK(mpt::trained_end_tokens({-1, 40, 300}, 0, 300) == std::vector<std::int64_t>{0, 40});
+  CHECK(mpt::trained_end_tokens({40, 0}, 0, 300) == std::vector<std::int64_t>{40, 0});
+  CHECK(mpt::trained_end_tokens({}, std::nullopt, 300).empty());
+}
+
 TEST_CASE("convert: a replaced export keeps its tokenizer where none is named") {
   test::temporary_folder const folder;
   auto const tokenizer = tokenizer_test::small_tokenizer();
@@ -226,7 +240,8 @@ TEST_CASE("convert: a tokenizer with ids outside the model's vocabulary is refus
   auto const expected =
       (folder / "words/tokenizer.json").string() +
       ": has ids up to 289, but those of the model end at 288; name the tokenizer that the model "
-      "was trained with, or train with a vocab_size of at least 290";
+      "was trained with, or train with a vocab_size of at least 290 (hf_causal_lm: "
+      "allow_embedding_resizing)";
   mpt::convert_options const options{.tokenizer = folder / "words"};
   CHECK(test::message_of([&] { mpt::export_hugging_face(model, folder / "out", options); }) ==
         expected);

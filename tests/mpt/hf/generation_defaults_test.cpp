@@ -45,6 +45,18 @@ TEST_CASE("generation defaults: without do_sample a temperature has no effect") 
   CHECK_FALSE(mpt::read_generation_defaults(empty.path()).repetition_penalty.has_value());
 }
 
+TEST_CASE("generation defaults: settings that would change texts and are not followed are named") {
+  test::temporary_folder const folder;
+  using names = std::vector<std::string>;
+  CHECK(read(folder, R"({"do_sample": true, "min_p": 0.05, "num_beams": 4, "suppress_tokens": [3],
+    "no_repeat_ngram_size": 2, "max_length": 20, "length_penalty": 1, "typical_p": 1.0,
+    "use_cache": false, "bad_words_ids": null, "begin_suppress_tokens": []})")
+            .unfollowed ==
+        names{"min_p 0.05", "no_repeat_ngram_size 2", "num_beams 4", "suppress_tokens [3]"});
+  CHECK(read(folder, R"({"min_p": 0.05, "epsilon_cutoff": 0.1, "max_length": 4096})").unfollowed ==
+        names{"max_length 4096"});
+}
+
 TEST_CASE("generation defaults: another type is refused by the field's name") {
   test::temporary_folder const folder;
   auto const file = (folder / "generation_config.json").string();

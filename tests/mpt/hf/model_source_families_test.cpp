@@ -1,4 +1,5 @@
 // Folders of other families than MPT: read, written as a checkpoint, and exported again.
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -179,6 +180,49 @@ TEST_CASE("families: a run's overrides describe the folder in place of its confi
   CHECK_FALSE(source.config().lora.has_value());
   CHECK(source.config().attn.rope == model.attn.rope);
   source.require_tensors(hf::shapes_of(source.config()));
+}
+
+/// The elements of a tensor of a golden file.
+std::vector<float> elements_of(safetensors_file const& file, std::string const& tensor) {
+  std::vector<float> out(static_cast<std::size_t>(file.at(tensor).size()));
+  file.read(tensor, 0, std::span(out));
+  return out;
+}
+
+TEST_CASE("families: rows beyond the folder's vocabulary are the mean of those in it") {
+  for (std::string const form : {"families/llama_grouped", "families/qwen2_tied",
+                                 "families/gpt2_untied", "families/gpt_neox_parallel"}) {
+    CAPTURE(form);
+    test::temporary_folder const folder;
+    auto const file = golden_file(form);
+    write_folder(file, folder / "in", config_of(file), unchanged);
+    auto model = mpt::from_hf_json(config_of(file), "config.json").model;
+    auto const vocabulary = model.vocab_size;
+    auto const& family = *mpt::find_family(model.family);
+    model.vocab_size += 2;
+    mpt::model_source const source(folder / "in", {}, &model);
+    source.require_tensors(hf::shapes_of(source.config()));
+    std::vector<std::string> tables{"transformer.wte.weight"};
+    if (!model.tie_word_embeddings) tables.emplace_back("lm_head.weight");
+    for (auto const& table : tables) {
+      auto expected =
+          elements_of(file, "param/" + mpt::stored_names_of(family, table)->names.front());
+      auto const width = static_cast<std::size_t>(model.d_model);
+      std::vector<double> sums(width);
+      for (std::size_t i = 0; i < expected.size(); ++i) sums[i % width] += expected[i];
+      for (std::size_t i = 0; i < 2 * width; ++i)
+        expected.push_back(static_cast<float>(sums[i % width] / static_cast<double>(vocabulary)));
+      CHECK(source.shape_of(table) == std::vector<index>{model.vocab_size, model.d_model});
+      std::vector<float> all(expected.size());
+      source.read(table, 0, std::span(all));
+      CHECK(all == expected);
+      std::vector<float> last(width + 3);
+      source.read(table, std::ssize(all) - std::ssize(last), std::span(last));
+      CHECK(std::ranges::equal(last, std::span(expected).last(last.size())));
+    }
+    auto const written = mpt::to_family_json(family, source.config(), "float32");
+    CHECK(written.at("vocab_size") == vocabulary + 2);
+  }
 }
 
 TEST_CASE("families: missing, unknown and misshapen tensors are named as the folder names them") {

@@ -75,6 +75,12 @@ TEST_CASE(
        },
        "f.yaml:2:1: top.knwon: unknown key; did you mean 'top.known'?"},
       {"something: 2", [](auto& r) { r.finish(); }, "f.yaml:1:1: top.something: unknown key"},
+      {"load_in_4bit: true",
+       [](auto& r) {
+         r.refuse_unsupported("load_in_8bit", "use false", {"false"});
+         r.finish();
+       },
+       "f.yaml:1:1: top.load_in_4bit: unknown key"},
       {"inner: {deep: {alibi: 1}}\nalibi: 2",
        [](auto& r) {
          auto inner = r.section("inner");

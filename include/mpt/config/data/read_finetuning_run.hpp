@@ -17,6 +17,11 @@ namespace mpt::detail {
 void read_trained_model(config_reader& reader, model_config& model, checkpoint_config& checkpoint,
                         hub_mirrors const& mirrors);
 
+/// Raises the model's vocabulary to the tokenizer's where that is larger, as LLM Foundry does for
+/// allow_embedding_resizing. `notes`: for the user.
+void fit_vocabulary(model_config& model, std::string const& tokenizer_name,
+                    std::vector<std::string>& notes);
+
 /// Limits the attention of packed examples to themselves, and finds the sets of the mirrors.
 /// `notes`: for the user.
 void adapt_to_finetuning(config_reader& reader, config_node const& document, model_config& model,

@@ -63,6 +63,8 @@ struct model_family {
   std::span<std::string_view const> buffers;
   /// PEFT's target_modules where a configuration names none.
   std::span<std::string_view const> default_targets;
+  rotary_keys rotary = {};
+  std::string_view length_key = "max_position_embeddings";  ///< of the longest sequence
   /// In llama.cpp's terms.
   gguf_form gguf = {};
 };
@@ -76,6 +78,16 @@ struct model_family {
 /// The family with this `model_type`; null for MPT and unknown ones.
 [[nodiscard]] model_family const* find_family(std::string_view model_type);
 
+/// Fails where `architectures` of a config.json names the class of another family than its
+/// `model_type`, and where attention sees later tokens.
+void require_model_class(nlohmann::json const& json, std::string const& model_type,
+                         std::string const& source);
+
+/// What a user should know of the config.json that a family's model was read from, a sentence each:
+/// fields without effect, and code that is not run. `source` names the file.
+[[nodiscard]] std::vector<std::string> family_notes(model_config const& model,
+                                                    std::string const& source);
+
 /// The model that a family's config.json describes; `source` names the file in messages. Throws for
 /// a model that cannot be held. `overrides`, an object, replaces fields of the file; each of them
 /// must be known to the family.
@@ -87,8 +99,9 @@ struct model_family {
 /// have its adapter under its own name.
 void separate_projections(model_config& model);
 
-/// The config.json of a model in its family's form, whose weights are stored as `dtype`. Throws
-/// when the family has no field for one of the model's settings.
+/// The config.json of a model in its family's form, whose weights are stored as `dtype`; a field
+/// that has not changed since the model was read from such a file is as it was there. Throws when
+/// the family has no field for one of the model's settings.
 [[nodiscard]] nlohmann::json to_family_json(model_family const& family, model_config const& model,
                                             std::string_view dtype);
 

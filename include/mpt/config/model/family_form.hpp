@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -22,6 +23,14 @@
 #include <mpt/config/model/attention.hpp>
 
 namespace mpt {
+
+/// The keys of a family's rotary positions next to their section; in the section they are
+/// rope_theta and partial_rotary_factor.
+struct rotary_keys {
+  std::string_view theta = "rope_theta";
+  std::string_view fraction = "";  ///< key of the share of each head that is turned; "": all of it
+  double default_fraction = 1;
+};
 
 class family_form {
  public:
@@ -35,14 +44,19 @@ class family_form {
 
   /// A whole number above 0 that the file must have.
   void count(std::string_view key, std::int64_t& value);
-  /// Optional fields: absent or null reads as `fallback`, transformers' default.
+  /// Optional fields: absent reads as `fallback`, transformers' default. Null reads as false, and
+  /// is refused where that is not the default, and for a number.
   void field(std::string_view key, std::int64_t& value, std::int64_t fallback);
   void field(std::string_view key, double& value, double fallback);
   void field(std::string_view key, bool& value, bool fallback);
-  /// A number from 0 to below 1, such as a probability of dropout; absent or null reads as
+  /// The same where null means the default as well.
+  void optional_field(std::string_view key, std::int64_t& value, std::int64_t fallback);
+  void optional_field(std::string_view key, double& value, double fallback);
+  void optional_field(std::string_view key, bool& value, bool fallback);
+  /// A number from 0 to below 1, such as a probability of dropout; absent reads as
   /// `fallback`.
   void probability(std::string_view key, double& value, double fallback);
-  /// A number above 0 and below 1, which is added to a variance; absent or null reads as
+  /// A number above 0 and below 1, which is added to a variance; absent reads as
   /// `fallback`.
   void epsilon(std::string_view key, double& value, double fallback);
   /// A whole number above 0; null or absent reads as none, and none is not written.
@@ -65,13 +79,6 @@ class family_form {
   /// initializer_range: the standard deviation of initial values, those of projections back to the
   /// residual stream divided by sqrt(2 * layers) or not. Throws for a negative one.
   void initial_values(init_config& init, bool divides_residual);
-  /// Keys of the rotary positions.
-  struct rotary_keys {
-    std::string_view theta = "rope_theta";
-    std::string_view fraction =
-        "";  ///< key of the share of each head that is turned; "": all of it
-    double default_fraction = 1;
-  };
   /// Rotary positions, as `rope_parameters` or in the fields of earlier versions of transformers,
   /// with all types that are supported.
   void rotary(model_config& model, rotary_keys const& keys);
@@ -86,6 +93,15 @@ class family_form {
     parallel::require(condition, source_, ": ", key, ": ", parts...);
   }
 
+  /// Adds a note about the file for the user, a sentence that begins with the field's name.
+  void add_note(std::string_view note) { notes_.push_back(parallel::concat(source_, ": ", note)); }
+  [[nodiscard]] std::vector<std::string> const& notes() const { return notes_; }
+  /// The settings in the section of rotary positions that its type does not have, each with the
+  /// section's name.
+  [[nodiscard]] std::vector<std::string> const& unread_section_keys() const {
+    return unread_section_keys_;
+  }
+
   /// The keys that were named, known to the family.
   [[nodiscard]] std::set<std::string> const& known_keys() const { return known_; }
   [[nodiscard]] nlohmann::json const& json() const { return json_; }
@@ -94,14 +110,26 @@ class family_form {
   void read_rotary(model_config& model, rotary_keys const& keys);
   /// Fails for a field of this section of rotary settings that no type of scaling has.
   void require_rotary_keys() const;
-  /// Reads the settings of a type of scaling; `positions`: the longest sequence of the model.
-  [[nodiscard]] rope_scaling read_scaling(nlohmann::json const& type, std::int64_t positions);
+  /// The value of a key, null where it is absent. Throws where the file has it as null.
+  [[nodiscard]] nlohmann::json value_or_absent(std::string_view key);
+  /// The number of `key` in a section of rotary settings, else of `outer_key` next to it. Throws
+  /// when both are there and differ.
+  [[nodiscard]] double rotary_number(family_form& section, std::string_view key,
+                                     std::string_view outer_key, double fallback);
+  /// The type of scaling that this section of rotary settings names; null where it names none.
+  [[nodiscard]] nlohmann::json read_rotary_type();
+  /// Reads the settings of a type of scaling in this section of `file`; `positions`: the longest
+  /// sequence of the model.
+  [[nodiscard]] rope_scaling read_scaling(nlohmann::json const& type, family_form& file,
+                                          std::int64_t positions);
   void write_rotary(model_config const& model, rotary_keys const& keys);
 
   nlohmann::json json_ = nlohmann::json::object();
   std::string source_;
   bool writes_ = false;
   std::set<std::string> known_;
+  std::vector<std::string> notes_;
+  std::vector<std::string> unread_section_keys_;
 };
 
 }  // namespace mpt

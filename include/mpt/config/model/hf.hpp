@@ -34,6 +34,7 @@ struct hf_model {
   model_config model;
   std::string dtype = "float32";
   std::vector<std::int64_t> end_tokens{};  ///< eos_token_id; may be outside the vocabulary
+  std::vector<std::string> notes{};        ///< for the user, a sentence each
 };
 
 /// model_type and architecture in the file of a model that needs the code next to it.

@@ -28,9 +28,9 @@ void describe_optional_window(family_form& form, model_config& model);
 /// transformers' default where it is absent.
 [[nodiscard]] std::optional<std::int64_t> read_window(family_form& form);
 
-/// Whether the layers have a window, as `layer_types` says; none where the file has no such list.
-/// Throws when only some of them have one.
-[[nodiscard]] std::optional<bool> read_layer_types(family_form& form);
+/// Whether the `layers` layers have a window, as `layer_types` says; none where the file has no
+/// such list. Throws for a list of another length, and when only some of them have one.
+[[nodiscard]] std::optional<bool> read_layer_types(family_form& form, std::int64_t layers);
 
 /// The names of a Llama's layers, here and in its files.
 inline constexpr std::array<stored_layer, 15> llama_layers{

@@ -54,7 +54,7 @@ inline constexpr std::array<model_size, 9> model_sizes{{{"125m", 768, 12, 12},
 
 /// Training FLOPs per token by LLM Foundry's formula, 6N + 12LdS (with adapters 4N + 6A + 12LdS):
 /// forward and backward, every active parameter counted, attention counted as if it were not
-/// causal. LLM Foundry's MFU uses this number.
+/// causal, in a layer with a window over its keys instead of S. LLM Foundry's MFU uses this number.
 [[nodiscard]] std::int64_t flops_per_token(model_config const& model, std::int64_t seq_len);
 
 /// Training FLOPs per token with only the scores inside the causal mask and the layers' windows:

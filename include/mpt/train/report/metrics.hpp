@@ -2,9 +2,10 @@
 // lines.
 //
 // MFU is defined as in LLM Foundry: (6N + 12·L·d·S) FLOPs per token times tokens and padding per
-// second, over the peak rate. HFU also counts recomputation; without recomputation they are equal.
-// `mfu_causal` counts only the attention scores that a causal mask keeps. On a CPU the peak is the
-// matrix-product rate measured at the start of the run, and again during the run.
+// second, over the peak rate; in a layer with a window its keys stand for S. HFU also counts
+// recomputation; without recomputation they are equal. `mfu_causal` counts only the attention
+// scores that a causal mask keeps. On a CPU the peak is the matrix-product rate measured at the
+// start of the run, and again during the run.
 #pragma once
 
 #include <unistd.h>

@@ -13,11 +13,13 @@ namespace mpt {
 using settings = std::vector<std::string>;
 
 /// Candidates for a run of `config` on `ranks` ranks, the cheapest first: the largest microbatch
-/// that fits, a higher ZeRO stage, recomputation, then twice as many ranks at a time, up to
-/// `max_ranks`.
+/// that fits, a higher ZeRO stage, recomputation, with `offloads` the optimizer's states in the
+/// host's memory, then twice as many ranks at a time, up to `max_ranks`. `offloads`: whether the
+/// device's memory is not the host's.
 [[nodiscard]] std::vector<settings> memory_saving_settings(data_config const& data,
                                                            execution_config const& execution,
-                                                           int ranks, int max_ranks = 4096);
+                                                           int ranks, bool offloads,
+                                                           int max_ranks = 4096);
 
 /// The first candidate for which fits() is true, as one text; "" if there is none.
 [[nodiscard]] std::string settings_that_fit(std::vector<settings> const& candidates,

@@ -2,9 +2,10 @@
 //
 // The folder has either `model.safetensors` or `model.safetensors.index.json`, whose "weight_map"
 // gives the file of each tensor; if it has both, the single file counts, as in transformers. All
-// headers are read at once; every tensor that the index names must be in the file it names. Tensors
-// that only the files have are an error too, since half of a model would otherwise go unnoticed.
-// File names must be plain; links are followed (hub caches consist of them).
+// headers are read at once. A tensor that the index names and its file does not have is absent, as
+// in transformers: some indices name buffers that are computed. Tensors that only the files have
+// are an error, since half of a model would otherwise go unnoticed. File names must be plain; links
+// are followed (hub caches consist of them).
 #pragma once
 
 #include <filesystem>
@@ -96,9 +97,8 @@ class tensor_folder {
                 file, " (for \"", tensor, "\"), which is missing; fetch all shards");
         files_.emplace_back(folder_ / file);
       }
-      require(files_[file_number->second].find(tensor) != nullptr, location, ": tensor \"", tensor,
-              "\" should be in ", file, ", but is not");
-      file_numbers_.emplace(tensor, file_number->second);
+      if (files_[file_number->second].find(tensor) != nullptr)
+        file_numbers_.emplace(tensor, file_number->second);
     }
     for (auto const& file : files_)
       for (auto const& entry : file.tensors())

@@ -1,13 +1,16 @@
 #include <mpt/config/data/read_finetuning_run.hpp>
 
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <mpt/config/model/family.hpp>
 #include <mpt/config/model/read_hf_model.hpp>
 #include <mpt/config/model/read_lora.hpp>
 #include <mpt/config/model/read_model.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
 
 namespace mpt {
 namespace {
@@ -64,6 +67,18 @@ void read_trained_model(config_reader& reader, model_config& model, checkpoint_c
     if (source.pretrained) checkpoint.pretrained = std::move(source.folder);
   }
   read_adapters(reader, model, checkpoint, mirrors);
+}
+
+void fit_vocabulary(model_config& model, std::string const& tokenizer_name,
+                    std::vector<std::string>& notes) {
+  std::error_code unreadable;  // then it is not there, which reading the data says
+  if (!std::filesystem::exists(tokenizer_name, unreadable)) return;
+  auto const needed = tokenizer::load(tokenizer_name).size();
+  if (needed <= model.vocab_size) return;
+  notes.push_back(parallel::concat(
+      "model.allow_embedding_resizing: the vocabulary grows from ", model.vocab_size, " to ",
+      needed, " tokens, those of the tokenizer; each new row begins as the mean of the others"));
+  model.vocab_size = needed;
 }
 
 void adapt_to_finetuning(config_reader& reader, config_node const& document, model_config& model,

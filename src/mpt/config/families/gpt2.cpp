@@ -62,6 +62,7 @@ extern constinit model_family const table = {
     .base_prefix = "transformer.",
     .buffers = buffers,
     .default_targets = default_targets,
+    .length_key = "n_positions",
     .gguf = {.architecture = "gpt2",
              .activation = parallel::ops::activation_kind::gelu_tanh,
              .attention_biases = gguf_biases::required,

@@ -5,6 +5,9 @@
 namespace mpt::families::gpt_neox {
 namespace {
 
+constexpr rotary_keys keys{
+    .theta = "rotary_emb_base", .fraction = "rotary_pct", .default_fraction = 0.25};
+
 void describe(family_form& form, model_config& model) {
   form.sizes(model);
   form.field("max_position_embeddings", model.max_seq_len, 2048);
@@ -16,8 +19,6 @@ void describe(family_form& form, model_config& model) {
   form.attention_bias(model, true);
   form.initial_values(model.init, false);
   form.activation("hidden_act", model.ffn_act_fn, "gelu");
-  family_form::rotary_keys const keys{
-      .theta = "rotary_emb_base", .fraction = "rotary_pct", .default_fraction = 0.25};
   if (form.writes()) return form.rotary(model, keys);
   form.require(model.d_model % model.n_heads == 0, "num_attention_heads", model.n_heads,
                " must divide hidden_size ", model.d_model);
@@ -56,6 +57,7 @@ extern constinit model_family const table = {
     .base_prefix = "gpt_neox.",
     .buffers = buffers,
     .default_targets = default_targets,
+    .rotary = keys,
     .gguf = {.architecture = "gptneox",
              .activation = parallel::ops::activation_kind::gelu_tanh,
              .attention_biases = gguf_biases::required,

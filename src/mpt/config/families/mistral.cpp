@@ -10,7 +10,10 @@ void describe(family_form& form, model_config& model) {
   if (form.writes())
     return form.put("sliding_window", window < 0 ? nlohmann::json() : nlohmann::json(window + 1));
   auto const size = read_window(form);
-  if (size && read_layer_types(form).value_or(true)) window = *size - 1;
+  bool const has_window = read_layer_types(form, model.n_layers).value_or(size.has_value());
+  form.require(size || !has_window, "layer_types",
+               "is sliding_attention, but sliding_window gives no window; change one of them");
+  if (has_window) window = *size - 1;
 }
 
 }  // namespace

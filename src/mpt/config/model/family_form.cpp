@@ -70,10 +70,18 @@ void family_form::count(std::string_view key, std::int64_t& number) {
   field(key, number, 0);
 }
 
+nlohmann::json family_form::value_or_absent(std::string_view key) {
+  auto found = value(key);
+  require(!found.is_null() || !json_.contains(key), key,
+          "is null, which versions of transformers read differently or not at all; leave the field "
+          "out for its default");
+  return found;
+}
+
 void family_form::field(std::string_view key, std::int64_t& number, std::int64_t fallback) {
-  std::optional<std::int64_t> found = number;
-  optional_count(key, found);
-  number = found.value_or(fallback);
+  if (writes_) return put(key, number);
+  static_cast<void>(value_or_absent(key));
+  optional_field(key, number, fallback);
 }
 
 void family_form::optional_count(std::string_view key, std::optional<std::int64_t>& number) {
@@ -92,6 +100,22 @@ void family_form::optional_count(std::string_view key, std::optional<std::int64_
 
 void family_form::field(std::string_view key, double& number, double fallback) {
   if (writes_) return put(key, number);
+  static_cast<void>(value_or_absent(key));
+  optional_field(key, number, fallback);
+}
+
+void family_form::optional_field(std::string_view key, std::int64_t& number,
+                                 std::int64_t fallback) {
+  std::optional<std::int64_t> found;
+  optional_count(key, found);
+  number = found.value_or(fallback);
+}
+
+void family_form::optional_field(std::string_view key, bool& flag, bool fallback) {
+  field(key, flag, fallback);
+}
+
+void family_form::optional_field(std::string_view key, double& number, double fallback) {
   auto const found = value(key);
   number = fallback;
   if (found.is_null()) return;
@@ -101,7 +125,7 @@ void family_form::field(std::string_view key, double& number, double fallback) {
 
 void family_form::field(std::string_view key, bool& flag, bool fallback) {
   if (writes_) return put(key, flag);
-  auto const found = value(key);
+  auto const found = fallback ? value_or_absent(key) : value(key);  // null counts as false
   flag = fallback;
   if (found.is_null()) return;
   require(found.is_boolean(), key, "expected true or false, found ", printable(found.dump()));
@@ -140,7 +164,7 @@ void family_form::activation(std::string_view key, parallel::ops::activation_kin
                       ": transformers has no name for this model's activation");
     return put(key, name->first);
   }
-  auto const found = value(key);
+  auto const found = value_or_absent(key);
   std::string const name =
       found.is_null() ? std::string(fallback) : (found.is_string() ? found.get<std::string>() : "");
   auto const* const known =
@@ -188,40 +212,75 @@ void family_form::rotary(model_config& model, rotary_keys const& keys) {
     read_rotary(model, keys);
 }
 
+double family_form::rotary_number(family_form& section, std::string_view key,
+                                  std::string_view outer_key, double fallback) {
+  double number = fallback;
+  field(outer_key, number, fallback);
+  auto const inner = section.value(key);
+  auto const outer = value(outer_key);
+  require(inner.is_null() || outer.is_null() || inner == outer, outer_key, "is ", outer.dump(),
+          ", but ", key, " of the rotary settings is ", printable(inner.dump()),
+          "; versions of transformers differ in which of them they take, so leave one out");
+  section.optional_field(key, number, number);
+  auto const older = value(key);
+  if (outer_key != key && !older.is_null() && older != number)
+    add_note(parallel::concat(key, " ", printable(older.dump()),
+                              " has no effect, since transformers takes ", outer_key, " (", number,
+                              ")"));
+  return number;
+}
+
 void family_form::read_rotary(model_config& model, rotary_keys const& keys) {
   auto const parameters = value("rope_parameters");
   auto const scaling = value("rope_scaling");
   bool const is_older = parameters.is_null() || !(scaling.is_null() || scaling.empty());
   std::string_view const section_key = is_older ? "rope_scaling" : "rope_parameters";
   auto const& settings = is_older ? scaling : parameters;
+  if (is_older && !parameters.empty())
+    add_note("rope_parameters has no effect, since transformers takes rope_scaling");
   require(settings.is_null() || settings.is_object(), section_key, "expected an object, found ",
           printable(settings.dump()));
   family_form section(settings.is_null() ? nlohmann::json::object() : settings,
                       parallel::concat(source_, ": ", section_key));
+  section.require_rotary_keys();
   rope_config rope;
-  field(keys.theta, rope.theta, 10000);
-  field("rope_theta", rope.theta, rope.theta);
-  section.field("rope_theta", rope.theta, rope.theta);
-  if (!keys.fraction.empty()) {
-    double fraction = keys.default_fraction;
-    field(keys.fraction, fraction, fraction);
-    field("partial_rotary_factor", fraction, fraction);
-    section.field("partial_rotary_factor", fraction, fraction);
+  rope.theta = rotary_number(section, "rope_theta", keys.theta, 10000);
+  constexpr std::string_view fraction_key = "partial_rotary_factor";
+  if (keys.fraction.empty()) {
+    for (auto* const form : {this, &section}) {
+      auto const fraction = form->value(fraction_key);
+      form->require(fraction.is_null() || fraction == 1, fraction_key, "is ",
+                    printable(fraction.dump()),
+                    "; heads of this family are turned whole: leave the field out");
+    }
+  } else {
+    double const fraction =
+        rotary_number(section, fraction_key, keys.fraction, keys.default_fraction);
     require(fraction > 0 && fraction <= 1, keys.fraction, "must be above 0 and at most 1, found ",
             fraction);
     auto const width = static_cast<double>(head_dim(model));
     if (fraction < 1) rope.rotary_dim = static_cast<std::int64_t>(width * fraction);
   }
-  auto type = section.value("rope_type");
-  if (type.is_null()) type = section.value("type");
-  if (!type.is_null() && type != "default")
-    rope.scaling = section.read_scaling(type, model.max_seq_len);
-  section.require_rotary_keys();
-  visit_fields(rope.scaling, [&](std::string_view key, auto& number, field_presence) {
-    // transformers prefers the field next to the section
-    if (key == trained_positions_key) field(key, number, number);
-  });
+  if (auto const type = section.read_rotary_type(); !type.is_null() && type != "default")
+    rope.scaling = section.read_scaling(type, *this, model.max_seq_len);
+  for (auto const& [key, unused] : section.json_.items())
+    if (!section.known_.contains(key))
+      unread_section_keys_.push_back(parallel::concat(section_key, '.', key));
   model.attn.rope = rope;
+}
+
+nlohmann::json family_form::read_rotary_type() {
+  static_cast<void>(value("finetuned"));
+  auto const type = value("rope_type");
+  auto const older = value("type");
+  require(type.is_null() || older.is_null() || type == older, "rope_type", "is ",
+          printable(type.dump()), ", but type is ", printable(older.dump()),
+          "; versions of transformers differ in which of them they take, so leave one out");
+  if (!type.is_null() || !older.is_null()) return type.is_null() ? older : type;
+  for (auto const& [key, setting] : json_.items())
+    require(known_.contains(key) || setting.is_null(), "rope_type", "is missing, without which ",
+            key, " has no effect; the types here are default, linear, dynamic, llama3 and yarn");
+  return nullptr;
 }
 
 void family_form::require_rotary_keys() const {
@@ -231,7 +290,8 @@ void family_form::require_rotary_keys() const {
             fmt::format("{}", fmt::join(rotary_section_keys, ", ")));
 }
 
-rope_scaling family_form::read_scaling(nlohmann::json const& type, std::int64_t positions) {
+rope_scaling family_form::read_scaling(nlohmann::json const& type, family_form& file,
+                                       std::int64_t positions) {
   auto const named = type.is_string() ? rope_scaling_named(type.get<std::string>()) : std::nullopt;
   require(named && !std::holds_alternative<unscaled_rope>(*named),
           value("rope_type").is_null() ? "type" : "rope_type", "is ", printable(type.dump()),
@@ -245,7 +305,14 @@ rope_scaling family_form::read_scaling(nlohmann::json const& type, std::int64_t 
   };
   std::visit(set_fallbacks, scaling);
   visit_fields(scaling, [&](std::string_view key, auto& number, field_presence) {
-    field(key, number, number);
+    // The number of positions trained on may also stand next to the section.
+    auto const outer = key == trained_positions_key ? file.value(key) : nlohmann::json();
+    auto const inner = value(key);
+    require(outer.is_null() || inner.is_null() || outer == inner, key, "is ",
+            printable(inner.dump()), ", but ", printable(outer.dump()),
+            " next to the section; versions of transformers differ in which of them they take, so "
+            "leave one out");
+    (outer.is_null() ? *this : file).optional_field(key, number, number);
   });
   if (auto* const yarn = std::get_if<yarn_rope>(&scaling)) {
     if (yarn->factor == unset)
@@ -253,10 +320,10 @@ rope_scaling family_form::read_scaling(nlohmann::json const& type, std::int64_t 
                      static_cast<double>(yarn->original_max_position_embeddings);
     double scale = unset;
     double scale_all = unset;
-    field("mscale", scale, unset);
-    field("mscale_all_dim", scale_all, unset);
-    field("attention_factor", yarn->attention_factor,
-          yarn_attention_factor(yarn->factor, scale, scale_all));
+    optional_field("mscale", scale, unset);
+    optional_field("mscale_all_dim", scale_all, unset);
+    optional_field("attention_factor", yarn->attention_factor,
+                   yarn_attention_factor(yarn->factor, scale, scale_all));
   }
   auto const check_factor = [&](auto const& chosen) {
     if constexpr (requires { chosen.factor; })

@@ -144,6 +144,7 @@ nlohmann::json to_hf_json(model_config const& model, std::string_view dtype) {
       {"attn_config", detail::attention_json(model.attn)},
       {"init_config", init_json(model.init)}};
   if (model.family != "mpt") json["family"] = model.family;
+  if (!model.stored.text.empty()) json["config_json"] = nlohmann::json::parse(model.stored.text);
   if (model.head_dim) json["head_dim"] = *model.head_dim;
   if (model.out_proj_bias) json["out_proj_bias"] = *model.out_proj_bias;
   if (model.parallel_residual) json["parallel_residual"] = true;
@@ -183,8 +184,11 @@ hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
   parallel::require(json.is_object(), source, ": expected a JSON object, found ",
                     std::string_view(json.type_name()));
   if (auto const type = json.find("model_type"); type != json.end() && type->is_string())
-    if (auto const* const family = find_family(type->get_ref<std::string const&>()))
-      return with_stored_form(read_family_json(*family, json, source), json, source);
+    if (auto const* const family = find_family(type->get_ref<std::string const&>())) {
+      auto result = with_stored_form(read_family_json(*family, json, source), json, source);
+      result.notes = family_notes(result.model, source);
+      return result;
+    }
   config_node root = detail::node_of(json, source, config_limits{}.depth);
   auto const text_member = [&](std::string_view key) {
     config_node const* const node = root.find(key);
@@ -201,6 +205,7 @@ hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
   for (std::string_view const key : {"d_model", "n_heads", "n_layers", "vocab_size"})
     parallel::require(!text_member(key).empty(), source, ": lacks ", key,
                       ", a number; a model's size is not guessed");
+  if (!is_remote_form) require_model_class(json, "mpt", source);
   bool from_transformers = !is_remote_form && root.find("layer_norm_epsilon") != nullptr;
   if (config_node const* const names = root.find("architectures");
       !is_remote_form && names != nullptr)
@@ -240,7 +245,10 @@ hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
 
   config_report report;
   config_reader reader(root, "", report);
-  auto result = with_stored_form(read_model(reader), json, source);
+  auto model = read_model(reader);
+  if (auto const stored = json.find("config_json"); stored != json.end() && stored->is_object())
+    model.stored.text = stored->dump();
+  auto result = with_stored_form(std::move(model), json, source);
   if (from_transformers) {
     auto const gaps = transformers_gaps(result.model);
     if (!gaps.empty())
@@ -259,7 +267,7 @@ std::optional<setting_difference> difference_of(model_config const& first,
     for (char const* const key :
          {"architectures", "auto_map", "model_type", "torch_dtype", "max_seq_len", "resid_pdrop",
           "emb_pdrop", "embedding_fraction", "init_config", "use_cache", "expansion_ratio",
-          "family", "head_dim"})
+          "family", "head_dim", "config_json"})
       json.erase(key);
     if (model.head_dim && !is_default_head_dim(model)) json["head_dim"] = *model.head_dim;
     json["out_proj_bias"] = has_out_proj_bias(model);

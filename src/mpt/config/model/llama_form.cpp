@@ -9,7 +9,10 @@ void describe_llama(family_form& form, model_config& model, llama_defaults const
   std::int64_t key_heads = kv_heads(model);
   bool const takes_default =
       !form.writes() && defaults.key_heads > 0 && !form.json().contains("num_key_value_heads");
-  form.field("num_key_value_heads", key_heads, model.n_heads);
+  if (form.writes())
+    form.field("num_key_value_heads", key_heads, model.n_heads);
+  else
+    form.optional_field("num_key_value_heads", key_heads, model.n_heads);
   if (takes_default) key_heads = defaults.key_heads;
   form.optional_count("head_dim", model.head_dim);
   form.field("max_position_embeddings", model.max_seq_len, defaults.max_positions);
@@ -53,12 +56,20 @@ void describe_optional_window(family_form& form, model_config& model) {
   form.require(first.is_null() || first.is_number_integer(), "max_window_layers",
                "expected a number of layers, found ", printable(first.dump()));
   std::int64_t const full_layers = first.is_null() ? default_first : first.get<std::int64_t>();
-  auto const listed = has_window && window ? read_layer_types(form) : std::nullopt;
-  if (!has_window || !window) return static_cast<void>(form.value("layer_types"));
+  auto const listed = read_layer_types(form, model.n_layers);
+  if (!has_window || !window)
+    return form.require(!listed.value_or(false), "layer_types", "is sliding_attention, but ",
+                        has_window ? "sliding_window" : "use_sliding_window",
+                        " gives no window; change one of them");
   form.require(listed || full_layers <= 0 || full_layers >= model.n_layers, "max_window_layers",
                "attention has a window only in layers ", full_layers,
                " and later, which is not supported");
-  if (listed.value_or(full_layers <= 0)) model.attn.sliding_window_size = *window - 1;
+  bool const counted = full_layers < model.n_layers;
+  if (listed.value_or(counted)) model.attn.sliding_window_size = *window - 1;
+  if (listed && !*listed && counted)
+    form.add_note(
+        "use_sliding_window has no effect, since transformers goes by layer_types, which is "
+        "full_attention in each layer; change that (null: by max_window_layers)");
 }
 
 std::optional<std::int64_t> read_window(family_form& form) {
@@ -72,12 +83,14 @@ std::optional<std::int64_t> read_window(family_form& form) {
   return window;
 }
 
-std::optional<bool> read_layer_types(family_form& form) {
+std::optional<bool> read_layer_types(family_form& form, std::int64_t layers) {
   auto const types = form.value("layer_types");
   if (types.is_null()) return std::nullopt;
   form.require(types.is_array() && !types.empty(), "layer_types",
                "expected a list of the layers' kinds of attention, found ",
                printable(types.dump()));
+  form.require(std::ssize(types) == layers, "layer_types", "names ", types.size(),
+               " layers, but num_hidden_layers is ", layers);
   for (auto const& type : types) {
     form.require(type == "full_attention" || type == "sliding_attention", "layer_types",
                  "expected full_attention or sliding_attention, found ", printable(type.dump()));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -83,14 +84,18 @@ void require_config(config_reader const& reader, std::string const& name,
                                              nlohmann::json const& json,
                                              std::filesystem::path const& file) {
   config_node const* const overrides = reader.raw("config_overrides");
-  if (overrides == nullptr) return read_family_json(family, json, file.string());
-  reader.check("config_overrides", overrides->is_map(), "expected a mapping, found ",
-               describe(*overrides));
-  return read_family_json(
-      family, json,
-      parallel::concat(file.string(), " with ", reader.full_name("config_overrides"), " (",
-                       overrides->location, ")"),
-      detail::to_json(*overrides));
+  auto source = file.string();
+  nlohmann::json changes;
+  if (overrides != nullptr) {
+    reader.check("config_overrides", overrides->is_map(), "expected a mapping, found ",
+                 describe(*overrides));
+    source += parallel::concat(" with ", reader.full_name("config_overrides"), " (",
+                               overrides->location, ")");
+    changes = detail::to_json(*overrides);
+  }
+  auto model = read_family_json(family, json, source, changes);
+  for (auto& note : family_notes(model, source)) reader.report().notes.push_back(std::move(note));
+  return model;
 }
 
 /// The model in the folder, of whichever family.
@@ -126,8 +131,6 @@ hf_causal_lm read_hf_causal_lm(config_reader& reader, hub_mirrors const& mirrors
   for (std::string_view const key : {"additional_train_metrics", "additional_eval_metrics"})
     reader.refuse_unsupported(key, "loss, perplexity and token accuracy are always measured");
   reader.refuse_unsupported("load_in_8bit", "use false", {"false"});
-  reader.refuse_unsupported("allow_embedding_resizing", "the vocabulary stays as it is: use false",
-                            {"false"});
   return out;
 }
 

@@ -23,6 +23,17 @@ model_config named_size(std::string_view name) {
   parallel::fail("'", name, "' is not the name of a model size; there are ", known);
 }
 
+namespace {
+
+/// The most keys, its own included, that a token of a sequence sees in layer i.
+[[nodiscard]] std::int64_t longest_window(model_config const& model, std::int64_t i,
+                                          std::int64_t seq_len) {
+  auto const window = attention_of_layer(model, i).sliding_window_size;
+  return window < 0 ? seq_len : std::min(seq_len, window + 1);
+}
+
+}  // namespace
+
 model_config hub_form(model_config model) {
   model.learned_pos_emb = false;
   model.attn.alibi = true;
@@ -42,14 +53,15 @@ std::int64_t parameter_flops_per_token(model_config const& model) {
 }
 
 std::int64_t flops_per_token(model_config const& model, std::int64_t seq_len) {
-  return parameter_flops_per_token(model) + 12 * model.n_layers * query_width(model) * seq_len;
+  std::int64_t keys = 0;  // that a token's scores are computed for, summed over the layers
+  for (std::int64_t i = 0; i < model.n_layers; ++i) keys += longest_window(model, i, seq_len);
+  return parameter_flops_per_token(model) + 12 * query_width(model) * keys;
 }
 
 std::int64_t causal_flops_per_token(model_config const& model, std::int64_t seq_len) {
   std::int64_t pairs = 0;  // (query, key) pairs of one sequence, summed over the layers
   for (std::int64_t i = 0; i < model.n_layers; ++i) {
-    auto const window = attention_of_layer(model, i).sliding_window_size;
-    std::int64_t const full_window = window < 0 ? seq_len : std::min(seq_len, window + 1);
+    std::int64_t const full_window = longest_window(model, i, seq_len);
     pairs += full_window * (full_window + 1) / 2 + (seq_len - full_window) * full_window;
   }
   return parameter_flops_per_token(model) +

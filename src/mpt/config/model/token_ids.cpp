@@ -1,5 +1,6 @@
 #include <mpt/config/model/token_ids.hpp>
 
+#include <cstddef>
 #include <limits>
 
 #include <mpt/yaml/node.hpp>
@@ -24,6 +25,9 @@ std::vector<std::int64_t> read_token_ids(nlohmann::json const& json, std::string
     add(*found);
     return out;
   }
+  constexpr std::size_t most = 1024;
+  parallel::require(found->size() <= most, source, ": ", key, " names ", found->size(),
+                    " tokens; expected a token's number, or a list of ", most, " at most");
   for (auto const& id : *found) add(id);
   return out;
 }

@@ -80,7 +80,9 @@ namespace {
   for (auto const& example : out.examples)
     largest = std::max(largest, *std::ranges::max_element(example.ids));
   require(largest < vocab_size, "the tokenizer gives id ", largest, ", but model.vocab_size is ",
-          vocab_size, "; use the tokenizer that the model was trained with");
+          vocab_size,
+          "; use the tokenizer that the model was trained with, or, of a model in a folder "
+          "(hf_causal_lm), set model.allow_embedding_resizing=true");
   return std::make_shared<example_set const>(std::move(out));
 }
 

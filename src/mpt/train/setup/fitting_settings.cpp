@@ -6,7 +6,7 @@ namespace mpt {
 
 std::vector<settings> memory_saving_settings(data_config const& data,
                                              execution_config const& execution, int ranks,
-                                             int max_ranks) {
+                                             bool offloads, int max_ranks) {
   settings smaller;
   if (data.device_train_microbatch_size.value_or(1) > 1)
     smaller.emplace_back(is_canonical(execution) ? "device_train_microbatch_size=1"
@@ -27,6 +27,12 @@ std::vector<settings> memory_saving_settings(data_config const& data,
   if (!recomputes(execution)) {
     out.push_back(extend({zero_stage(execution.zero_stage), recompute}));
     if (can_shard && execution.zero_stage < 3) out.push_back(extend({zero_stage(3), recompute}));
+  }
+  if (offloads && !execution.offload_optimizer) {
+    settings offloaded{zero_stage(can_shard ? 3 : execution.zero_stage), "offload_optimizer=true"};
+    out.push_back(extend(offloaded));
+    offloaded.push_back(recompute);
+    if (!recomputes(execution)) out.push_back(extend(offloaded));
   }
   for (int count = 2 * ranks; count <= max_ranks; count *= 2) {
     settings wider{fmt::format("ranks={}", count)};

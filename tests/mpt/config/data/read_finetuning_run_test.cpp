@@ -8,6 +8,7 @@
 #include <mpt/config/model/hf.hpp>
 #include <mpt/config/model/sizes.hpp>
 #include <mpt/config/read_train.hpp>
+#include <mpt/tokenizer/small_tokenizer.hpp>
 #include <mpt/yaml/document.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
@@ -102,6 +103,54 @@ TEST_CASE("finetuning run: LLM Foundry's recipes are read with local mirrors of 
         "the hub are ORG/NAME; else get a copy of it and give its path by "
         "model.pretrained_model_name_or_path=PATH, or for every use of the name by "
         "mirrors.gpt2=PATH");
+}
+
+/// Reads a run on a Llama of 290 tokens and 16 positions in `folder`, which gets its files.
+mpt::train_config read_llama_run(test::temporary_folder const& folder,
+                                 mpt::tokenizer const& tokenizer, overrides const& changes) {
+  parallel::replace_text_file(
+      folder / "config.json",
+      R"({"model_type": "llama", "vocab_size": 290, "hidden_size": 32, "num_hidden_layers": 1,
+          "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 16})");
+  tokenizer.save(folder.path());
+  std::string yaml = small_yaml;
+  auto const begin = yaml.find("model:"), end = yaml.find("train_loader:");
+  yaml.replace(begin, end - begin,
+               "model: {name: hf_causal_lm, pretrained_model_name_or_path: FOLDER}\n"
+               "tokenizer: {name: FOLDER}\n");
+  auto const text = mpt::fill_in(yaml, "FOLDER", folder.path().string());
+  return mpt::read_train_config(mpt::make_document(text, "f.yaml", changes));
+}
+
+TEST_CASE("finetuning run: a sequence beyond a family's names the family's own field") {
+  test::temporary_folder const folder;
+  auto const tokenizer = tokenizer_test::small_tokenizer();
+  CHECK(test::contains(
+      test::message_of([&] { static_cast<void>(read_llama_run(folder, tokenizer, {})); }),
+      "is longer than the model's 16, beyond which nothing reads it; raise "
+      "model.config_overrides.max_position_embeddings"));
+  CHECK(read_llama_run(folder, tokenizer, {"model.config_overrides.max_position_embeddings=32"})
+            .model.max_seq_len == 32);
+}
+
+TEST_CASE("finetuning run: allow_embedding_resizing grows the vocabulary to the tokenizer's") {
+  test::temporary_folder const folder;
+  auto const tokenizer = tokenizer_test::changed_tokenizer([](nlohmann::json& file) {
+    file["added_tokens"].push_back(tokenizer_test::added(290, "[PAD]", false));
+  });
+  overrides changes{"max_seq_len=16"};
+  CHECK(read_llama_run(folder, tokenizer, changes).model.vocab_size == 290);
+  changes.emplace_back("model.allow_embedding_resizing=true");
+  auto const config = read_llama_run(folder, tokenizer, changes);
+  CHECK(config.model.vocab_size == 291);
+  CHECK(config.output.report.notes ==
+        std::vector<std::string>{
+            "model.allow_embedding_resizing: the vocabulary grows from 290 to 291 tokens, those of "
+            "the tokenizer; each new row begins as the mean of the others"});
+  changes.emplace_back("model.peft_config={peft_type: LORA, r: 2}");
+  CHECK(test::contains(
+      test::message_of([&] { static_cast<void>(read_llama_run(folder, tokenizer, changes)); }),
+      "model.allow_embedding_resizing: adapters leave embeddings as they are"));
 }
 
 TEST_CASE(

@@ -1,16 +1,21 @@
 // Families of models: configurations of published models, what is refused, and what is written.
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/model/family.hpp>
 #include <mpt/config/model/hf.hpp>
+#include <mpt/model/attention_positions.hpp>
 #include <parallel/support/files.hpp>
 #include <support/checkout.hpp>
+#include <support/golden/golden.hpp>
 
 #include "mpt/config/refused_settings.hpp"
 
@@ -56,6 +61,25 @@ TEST_CASE("families: the rotary positions of both generations of transformers' f
       std::get<mpt::yarn_rope>(mpt::from_hf_json(older, "older").model.attn.rope.value().scaling);
   CHECK(stretched.original_max_position_embeddings == 4096);
   CHECK(stretched.attention_factor == doctest::Approx(0.1 * std::log(4.0) + 1.0).epsilon(1e-15));
+}
+
+TEST_CASE("families: rotary settings mean the frequencies that transformers takes from them") {
+  auto const golden = json::parse(test::read_all(test::golden_folder() / "rotary.json"));
+  for (auto const& example : golden.at("cases")) {
+    CAPTURE(example.dump());
+    json config = golden.at("sizes");
+    config["model_type"] = example.at("family");
+    config.update(example.at("settings"));
+    auto const model = mpt::from_hf_json(config, "config.json").model;
+    auto const frequencies = mpt::rotary_frequencies(model.attn.rope.value(), mpt::head_dim(model));
+    auto const expected = example.at("frequencies").get<std::vector<double>>();
+    REQUIRE(frequencies.size() == expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      CHECK(frequencies[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+    auto const* const yarn = std::get_if<mpt::yarn_rope>(&model.attn.rope->scaling);
+    CHECK((yarn != nullptr ? yarn->attention_factor : 1) ==
+          doctest::Approx(example.at("factor").get<double>()).epsilon(1e-12));
+  }
 }
 
 std::string refusal(json const& changes) {
@@ -106,6 +130,120 @@ TEST_CASE("families: overridden rotary positions replace those of either generat
   CHECK(rope_with({{"use_cache", false}}).theta == 1e6);
 }
 
+/// The rotary positions of a GPT-NeoX of which both generations of transformers wrote one half.
+mpt::rope_config neox_rope(json const& overrides) {
+  json const config{
+      {"model_type", "gpt_neox"},
+      {"vocab_size", 29},
+      {"hidden_size", 64},
+      {"num_hidden_layers", 1},
+      {"num_attention_heads", 4},
+      {"intermediate_size", 24},
+      {"partial_rotary_factor", 0.25},
+      {"rope_parameters",
+       {{"rope_type", "default"}, {"rope_theta", 700.0}, {"partial_rotary_factor", 0.25}}}};
+  return mpt::read_family_json(*mpt::find_family("gpt_neox"), config, "config.json", overrides)
+      .attn.rope.value();
+}
+
+TEST_CASE("families: an override by either name of GPT-NeoX's rotary settings counts") {
+  CHECK(neox_rope(json::object()) == mpt::rope_config{.theta = 700, .rotary_dim = 4});
+  for (char const* const key : {"rotary_pct", "partial_rotary_factor"})
+    CHECK(neox_rope({{key, 0.5}}) == mpt::rope_config{.theta = 700, .rotary_dim = 8});
+  for (char const* const key : {"rotary_emb_base", "rope_theta"})
+    CHECK(neox_rope({{key, 500}}) == mpt::rope_config{.theta = 500, .rotary_dim = 4});
+  CHECK(neox_rope({{"rope_parameters", {{"rope_theta", 500}}}}).theta == 500);
+}
+
+TEST_CASE("families: an override of a part of rope_scaling leaves the rest, as in LLM Foundry") {
+  auto const& family = *mpt::find_family("llama");
+  json scaling{{"type", "linear"}, {"factor", 2.0}};
+  auto file = llama(16, 2, 4, 2, 24, 29, {{"rope_scaling", scaling}, {"rope_theta", 500.0}});
+  auto const rope_with = [&](json const& overrides) {
+    return mpt::read_family_json(family, file, "config.json", overrides).attn.rope.value();
+  };
+  CHECK(rope_with({{"rope_scaling", {{"factor", 4.0}}}}) ==
+        mpt::rope_config{.theta = 500, .scaling = mpt::linear_rope{.factor = 4}});
+  file.erase("rope_scaling");
+  scaling["rope_theta"] = 700.0;
+  file.erase("rope_theta");
+  file["rope_parameters"] = scaling;
+  CHECK(rope_with({{"rope_scaling", {{"factor", 4.0}}}}) ==
+        mpt::rope_config{.theta = 700, .scaling = mpt::linear_rope{.factor = 4}});
+  auto const other = rope_with({{"rope_scaling", {{"rope_type", "yarn"}}}});
+  CHECK(other.theta == 700);
+  CHECK(std::get<mpt::yarn_rope>(other.scaling).factor == 2);
+}
+
+TEST_CASE("families: an override of the number of layers keeps the first kinds of attention") {
+  auto file = llama(16, 3, 4, 2, 24, 29, {{"model_type", "qwen2"}});
+  file["layer_types"] = {"full_attention", "full_attention", "full_attention"};
+  auto const& family = *mpt::find_family("qwen2");
+  auto const model = mpt::read_family_json(family, file, "config.json", {{"num_hidden_layers", 2}});
+  CHECK(model.n_layers == 2);
+  CHECK(mpt::to_family_json(family, model, "float32").at("layer_types").size() == 2);
+}
+
+TEST_CASE("families: an override of the window that layer_types makes void is said") {
+  auto const& family = *mpt::find_family("qwen2");
+  auto file = llama(16, 2, 4, 2, 24, 29, {{"model_type", "qwen2"}});
+  file["layer_types"] = {"full_attention", "full_attention"};
+  json overrides{{"use_sliding_window", true}, {"sliding_window", 8}, {"max_window_layers", 0}};
+  auto const window_and_notes = [&] {
+    auto const model = mpt::read_family_json(family, file, "config.json", overrides);
+    return std::pair(model.attn.sliding_window_size, mpt::family_notes(model, "config.json"));
+  };
+  auto const [window, notes] = window_and_notes();
+  CHECK(window == -1);
+  REQUIRE(notes.size() == 1);
+  CHECK(
+      notes[0].starts_with("config.json: use_sliding_window has no effect, since transformers "
+                           "goes by layer_types, which is full_attention in each layer"));
+  overrides["layer_types"] = nullptr;
+  CHECK(window_and_notes() == std::pair(std::int64_t{7}, std::vector<std::string>()));
+}
+
+TEST_CASE("families: fields without effect and code that is not run have one note each") {
+  auto config = llama(16, 2, 4, 2, 24, 29,
+                      {{"use_cache", true},
+                       {"flux", 3},
+                       {"auto_map", {{"AutoModelForCausalLM", "modeling.Own"}}},
+                       {"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}}});
+  config["rope_scaling"]["beta_fast"] = 16;
+  CHECK(mpt::from_hf_json(config, "config.json").notes ==
+        std::vector<std::string>{
+            "config.json: without effect, since transformers' LlamaForCausalLM has no such fields: "
+            "flux, rope_scaling.beta_fast",
+            "config.json: auto_map: the folder's own code is never run; its model is read as "
+            "transformers' LlamaForCausalLM"});
+}
+
+TEST_CASE("families: a config.json is written as it was read but for what has changed") {
+  auto const& family = *mpt::find_family("qwen2");
+  auto file = llama(16, 2, 4, 2, 24, 29,
+                    {{"model_type", "qwen2"},
+                     {"architectures", {"Qwen2ForCausalLM"}},
+                     {"dtype", "bfloat16"},
+                     {"pad_token_id", 7},
+                     {"use_cache", true},
+                     {"flux", {1, 2}},
+                     {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 1e4}}}});
+  file["layer_types"] = {"full_attention", "full_attention"};
+  auto model = mpt::from_hf_json(file, "config.json").model;
+  auto const checkpoint = json::parse(mpt::to_hf_json(model, "bfloat16").dump());
+  model = mpt::from_hf_json(checkpoint, "state").model;
+  CHECK(mpt::to_family_json(family, model, "bfloat16") == file);
+  model.vocab_size = 30;
+  model.attn.rope->theta = 500;
+  file["vocab_size"] = 30;
+  file["dtype"] = "float32";
+  auto const changed = mpt::to_family_json(family, model, "float32");
+  CHECK(mpt::from_hf_json(changed, "changed").model == model);
+  CHECK(changed.at("pad_token_id") == 7);
+  CHECK(changed.at("vocab_size") == 30);
+  CHECK(changed.at("dtype") == "float32");
+}
+
 TEST_CASE("families: absent fields have the defaults of their own class of transformers") {
   auto config = llama(4096, 1, 32, 8, 64, 29, {{"model_type", "mistral"}});
   config.erase("num_key_value_heads");
@@ -115,9 +253,6 @@ TEST_CASE("families: absent fields have the defaults of their own class of trans
   CHECK(mistral.attn.sliding_window_size == 4095);
   config["model_type"] = "llama";
   CHECK(mpt::kv_heads(mpt::from_hf_json(config, "config.json").model) == 32);
-  config["partial_rotary_factor"] = 0.5;  // which transformers ignores for this family
-  CHECK_FALSE(
-      mpt::from_hf_json(config, "config.json").model.attn.rope.value().rotary_dim.has_value());
 }
 
 TEST_CASE("families: a Mistral with a window in some of its layers is refused") {
@@ -126,8 +261,17 @@ TEST_CASE("families: a Mistral with a window in some of its layers is refused") 
   CHECK(test::message_of([&] { (void)mpt::from_hf_json(config, "config.json"); }) ==
         "config.json: layer_types: attention has a window in some of the layers, which is not "
         "supported");
+}
+
+TEST_CASE("families: a Mistral with layer_types goes by them, as transformers' Ministral") {
+  auto config = llama(16, 2, 4, 2, 24, 29, {{"model_type", "mistral"}, {"sliding_window", 8}});
   config["layer_types"] = {"full_attention", "full_attention"};
   CHECK(mpt::from_hf_json(config, "config.json").model.attn.sliding_window_size == -1);
+  config["layer_types"] = {"sliding_attention", "sliding_attention"};
+  CHECK(mpt::from_hf_json(config, "config.json").model.attn.sliding_window_size == 7);
+  config["sliding_window"] = nullptr;
+  CHECK(test::contains(test::message_of([&] { (void)mpt::from_hf_json(config, "config.json"); }),
+                       "layer_types: is sliding_attention, but sliding_window gives no window"));
 }
 
 TEST_CASE("families: a setting that a family has no field for is not written") {

@@ -1,5 +1,7 @@
 // Tests of the FLOPs with adapters. model_test.cpp tests LLM Foundry's formula with the published
 // sizes, and train/plan_run_test.cpp the count of a run's plan.
+#include <cstdint>
+
 #include <doctest/doctest.h>
 
 #include <mpt/config/model/linear_layers.hpp>
@@ -20,6 +22,18 @@ TEST_CASE("training FLOPs: frozen weights with adapters have no weight gradient"
               mpt::causal_flops_per_token(adapted, length) ==
           saved);
   }
+}
+
+TEST_CASE("training FLOPs: a token's scores with a window are those of the window") {
+  auto const whole = mpt::named_size("7b");
+  auto windowed = whole;
+  windowed.attn.sliding_window_size = 511;  // and the token's own key
+  constexpr std::int64_t length = 2048;
+  auto const scores_per_key = 12 * mpt::query_width(whole) * whole.n_layers;
+  CHECK(mpt::flops_per_token(whole, length) - mpt::flops_per_token(windowed, length) ==
+        scores_per_key * (length - 512));
+  CHECK(mpt::flops_per_token(windowed, 512) == mpt::flops_per_token(whole, 512));
+  CHECK(mpt::causal_flops_per_token(windowed, length) < mpt::flops_per_token(windowed, length));
 }
 
 }  // namespace flops_test

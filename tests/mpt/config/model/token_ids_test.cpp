@@ -29,6 +29,11 @@ TEST_CASE("token ids: a number or a list, also beyond the vocabulary; anything e
   }
   CHECK(test::message_of([&] { static_cast<void>(read("\"0\"")); }) ==
         "c.json: eos_token_id is \"0\"; expected a token's number, or a list of them");
+  nlohmann::json const many{{"eos_token_id", std::vector<int>(1025, 1)}};
+  CHECK(test::message_of(
+            [&] { static_cast<void>(mpt::read_token_ids(many, "eos_token_id", "c.json")); }) ==
+        "c.json: eos_token_id names 1025 tokens; expected a token's number, or a list of 1024 at "
+        "most");
 }
 
 }  // namespace token_ids_test

@@ -103,7 +103,8 @@ TEST_CASE("example set: missing files, columns and token ids are refused with on
   c.model.vocab_size = 100;
   CHECK(problem(c) ==
         "the tokenizer gives id 289, but model.vocab_size is 100; use the tokenizer that the model "
-        "was trained with");
+        "was trained with, or, of a model in a folder (hf_causal_lm), set "
+        "model.allow_embedding_resizing=true");
 }
 
 }  // namespace example_set_test
