@@ -191,7 +191,7 @@ template <class Open>
         if (!notes.empty()) settings_of_client.resume.clear();  // it is another run, a new one
         return std::make_unique<run_tracker>(
             journals, run,
-            std::make_unique<companion_sender>(companion_words(tracker.python),
+            std::make_unique<companion_sender>(companion_words(tracker.python, true),
                                                folder / (tracker.module + ".log")),
             init_line(settings_of_client, run, settings), std::move(notes),
             tracker.python == "python3" ? "track" : "track --python " + tracker.python);
