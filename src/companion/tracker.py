@@ -193,11 +193,16 @@ class Run:
             except (OSError, IndexError):  # hidden from this process
                 pass
         known = getattr(self.client.Settings, "model_fields", {})
-        return self.client.Settings(console="off", silent=True,
+        return self.client.Settings(console="wrap", silent=True,
                                     **{name: value for name, value in wanted.items() if name in known})
 
     def log(self, message):
-        """Logs the values of one batch; samples of generated text are a table."""
+        """Logs the values of one batch; samples of generated text are a table, lines of its console are printed."""
+        console = message["texts"].pop("console", None)
+        if console is not None:
+            print(console, flush=True)  # W&B's client takes what is printed
+            if not message["values"] and not message["texts"]:
+                return
         values = {name: number(value) for name, value in message["values"].items()}
         samples = []
         for name, text in message["texts"].items():

@@ -9,7 +9,7 @@ namespace mpt {
 namespace {
 
 written_key key_of_list(std::string const& name, config_node const& list) {
-  written_key out{.name = name, .items = std::vector<written_key>()};
+  written_key out{name, "", false, std::vector<written_key>()};
   for (auto const& item : list.items) {
     out.text += (out.text.empty() ? "" : ", ") + item.text;
     out.items->push_back({"", item.text, item.is_string});

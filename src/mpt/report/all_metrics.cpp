@@ -67,8 +67,8 @@ std::string all_metrics(std::vector<run_record> const& runs) {
   auto const names = names_of_metrics(runs);
   if (names.empty()) return "";
   table numbers{.caption = "Every number of the metrics file, by its name there",
+                .titles = {"name"},
                 .id = "all-metrics"};
-  numbers.titles = {"name"};
   for (auto const& run : runs)
     for (auto const* const value : {"last", "smallest", "largest"})
       numbers.titles.push_back(runs.size() == 1 ? value : fmt::format("{}, {}", run.name, value));

@@ -146,6 +146,7 @@ TEST_CASE("companion: W&B's client is called with the run's settings, numbers an
   if (!client.has_python) return;
   companion_sender sender(client.words(true), client.folder / "log");
   auto const lines = init() + batch(1, {{"loss", 0.1}, {"unit", "hours"}, {"nan", std::nan("")}}) +
+                     batch(1, {{"console", "eval at 1 ba"}}) +
                      batch(2, {{"loss", 2}, {"generations/0", "a b"}}) + init() +
                      mpt::trackers::finish_line(mpt::trackers::run_end::finished, 1) + "\n";
   CHECK(sender.send(lines, is_not_cancelled) == lines.size());
@@ -156,7 +157,7 @@ TEST_CASE("companion: W&B's client is called with the run's settings, numbers an
   CHECK(calls[0][1] == json{{"model", {{"d_model", 48}}}, {"seed", 17}});
   CHECK(calls[0][2] ==
         json{{"project", "p"}, {"name", "n"}, {"tags", {"t"}}, {"id", "abc"}, {"resume", "allow"}});
-  CHECK(calls[0][3] == json{{"console", "off"}, {"silent", true}, {"x_stats_pid", ::getpid()}});
+  CHECK(calls[0][3] == json{{"console", "wrap"}, {"silent", true}, {"x_stats_pid", ::getpid()}});
   CHECK(calls[1] ==
         json{"log",
              1,
@@ -168,6 +169,7 @@ TEST_CASE("companion: W&B's client is called with the run's settings, numbers an
               {"_timestamp", "2.25"},
               {"generations", {{"step", "name", "text"}, {2, "generations/0", "a b"}}}}});
   CHECK(calls[3] == json{"finish", 0});
+  CHECK(test::contains(test::read_all(client.folder / "log"), "eval at 1 ba\n"));  // its output
   auto const notes = sender.take_notes();
   REQUIRE(notes.size() == 1);
   auto const folder = (client.folder / "offline-run-1").string();
@@ -182,7 +184,7 @@ TEST_CASE(
   static_cast<void>(sender.send(init(), is_not_cancelled));
   sender.complete(is_not_cancelled);
   CHECK(client.calls().at(0)[3] ==
-        nlohmann::json{{"console", "off"}, {"silent", true}, {"x_disable_stats", true}});
+        nlohmann::json{{"console", "wrap"}, {"silent", true}, {"x_disable_stats", true}});
 }
 
 TEST_CASE("companion: an offline folder that was deleted is written again, with all lines") {

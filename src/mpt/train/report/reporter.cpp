@@ -3,6 +3,8 @@
 #include <cmath>
 #include <exception>
 #include <filesystem>
+#include <memory>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -47,6 +49,17 @@ reporter::reporter(data_config const& data, checkpoint_config const& checkpoint,
   show_notes();
 }
 
+namespace {
+
+/// Prints a line without disturbing the bar; trackers have it in the run's console.
+void say(console::progress& bar, std::vector<std::unique_ptr<tracker>> const& trackers,
+         std::string const& text, std::int64_t batch) {
+  bar.note(text);
+  for (auto const& one : trackers) one->log(batch, {{"console", text}});
+}
+
+}  // namespace
+
 reporter::~reporter() {
   try {
     for (auto const& one : trackers_) one->fail();
@@ -56,7 +69,7 @@ reporter::~reporter() {
 }
 
 void reporter::note(std::string const& text, std::int64_t batch) {
-  bar_.note(text);
+  say(bar_, trackers_, text, batch);
   journal_.add("note", {{"batch", batch}, {"text", text}});
 }
 
@@ -95,8 +108,10 @@ void reporter::batch(batch_record const& r, training_clock const& clock,
   if (shows_bar_)
     bar_.update(progress, text);
   else if (logs_to_console_ && is_due(log_interval_, r.batch, clock))
-    bar_.note(fmt::format("{}  lr {:.2e}  grad {:.3f}", text, r.learning_rates.at(0).second,
-                          r.gradient_norm));
+    say(bar_, trackers_,
+        fmt::format("{}  lr {:.2e}  grad {:.3f}", text, r.learning_rates.at(0).second,
+                    r.gradient_norm),
+        r.batch);
 }
 
 void reporter::evaluation(std::string const& label, std::int64_t batch, double loss,
@@ -108,18 +123,19 @@ void reporter::evaluation(std::string const& label, std::int64_t batch, double l
          {prefix + "TokenAccuracy", accuracy},
          {prefix + "tokens", tokens}},
         batch);
-  bar_.note(
+  say(bar_, trackers_,
       fmt::format("eval{}{} at {} ba: cross entropy {:.4f}, perplexity {:.2f}, accuracy "
                   "{:.1f} %, {} tokens",
                   label.empty() ? "" : " ", label, batch, loss, std::exp(loss), 100 * accuracy,
-                  console::grouped(tokens)));
+                  console::grouped(tokens)),
+      batch);
 }
 
 void reporter::tasks(task_scores const& scores, std::int64_t batch) {
   nlohmann::ordered_json record{{"time/batch", batch}};
   for (auto const& [name, value] : scores.metrics) record[name] = value;
   write(record, batch);
-  for (auto const& line : scores.lines) bar_.note(line);
+  for (auto const& line : scores.lines) say(bar_, trackers_, line, batch);
 }
 
 void reporter::memory(std::vector<double> const& by_rank, std::int64_t batch) {
