@@ -25,7 +25,7 @@ TEST_CASE("progress: a line is narrower than its terminal, and says the most imp
          "pretrain ━━━━━━━━━━··········  50%  120/24000 ba  loss 3.123  left 1:23:45  12.3k tok/s  "
          "MFU "
          "12.3%"},
-        {98,
+        {97,
          "pretrain ━━━━━·····  50%  120/24000 ba  loss 3.123  left 1:23:45  12.3k tok/s  MFU "
          "12.3%"},
         {80, "pretrain ━━━━━·····  50%  120/24000 ba  loss 3.123  left 1:23:45  12.3k tok/s"},
