@@ -136,7 +136,7 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
     auto const signal = ranks.poll_events(poll_interval);
     if (!signal) return;
     say("launch: {} {}\n", ::strsignal(*signal),
-        is_stop_requested ? "again: the ranks are ended"
+        is_stop_requested ? "again: the ranks are ended, without saving"
                           : "is passed on to the ranks; a second one ends them");
     ranks.send(is_stop_requested ? SIGKILL : *signal);
     if (!std::exchange(is_stop_requested, true)) meeting.announce_leave();
