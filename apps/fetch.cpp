@@ -44,7 +44,7 @@ void fetch(arguments const& args) {
   events.note = [&](std::string const& sentence) { bar.note("note: " + sentence); };
   events.progress = [&](std::uint64_t bytes, std::uint64_t total, std::string_view path) {
     bar.update(total == 0 ? 1.0 : static_cast<double>(bytes) / static_cast<double>(total),
-               fmt::format("{} of {}, {}", size(bytes), size(total), mpt::printable(path)));
+               fmt::format("{} of {}  {}", size(bytes), size(total), mpt::printable(path)));
   };
   auto const found =
       mpt::hub::fetch_repository(wanted, mpt::hub::read_settings(), apps::network, events);

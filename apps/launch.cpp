@@ -136,7 +136,7 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
     auto const signal = ranks.poll_events(poll_interval);
     if (!signal || (*signal == SIGPIPE && is_stop_requested)) return;
     say("launch: {} {}\n", ::strsignal(*signal),
-        is_stop_requested ? "again: the ranks are ended"
+        is_stop_requested ? "again: the ranks are ended, without saving"
                           : "is passed on to the ranks; a second one ends them");
     int const forwarded =
         *signal == SIGPIPE ? SIGTERM : *signal;  // the ranks' own outputs are whole

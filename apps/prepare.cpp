@@ -194,13 +194,13 @@ nlohmann::ordered_json write_set(arguments const& args, mpt::data::prepare_optio
     double const seconds_left = fraction > first_fraction
                                     ? status.seconds * (1 - fraction) / (fraction - first_fraction)
                                     : -1.0;
-    bar.update(std::min(fraction, 0.999),
-               fmt::format("{} documents  {} tokens  {}/s  left {}",
-                           console::grouped(static_cast<std::int64_t>(status.documents)),
-                           console::count(static_cast<double>(status.tokens)),
-                           console::bytes(static_cast<double>(status.bytes) /
-                                          std::max(1e-3, status.seconds)),
-                           console::duration(seconds_left)));
+    bar.update(
+        std::min(fraction, 0.999),
+        fmt::format(
+            "left {}  {} documents  {} tokens  {}/s", console::duration(seconds_left),
+            console::grouped(static_cast<std::int64_t>(status.documents)),
+            console::count(static_cast<double>(status.tokens)),
+            console::bytes(static_cast<double>(status.bytes) / std::max(1e-3, status.seconds))));
   };
   auto const make_encoder = [&tokenizer] {
     return [&tokenizer, cache = mpt::word_cache(std::size_t{1} << 16)](

@@ -74,16 +74,19 @@ void write_page(std::vector<fs::path> const& folders, fs::path const& out,
   mpt::console::say("{}: {} KB\n", out.native(), page.size() / 1000);
 }
 
-/// The sizes and times of the files that runs write, by which a change is noticed.
+/// The sizes and times of the files that runs write, and whether their programs live, by which a
+/// change is noticed.
 std::string state_of_files(std::vector<mpt::report::run_record> const& runs) {
   std::string out;
-  for (auto const& run : runs)
+  for (auto const& run : runs) {
+    out += fmt::format("{} ", static_cast<int>(mpt::report::writer_of(run.save_folder)));
     for (auto const& file :
          {run.metrics_file, run.save_folder / "run.jsonl", run.save_folder / "summary.json"}) {
       std::error_code missing;
       auto const time = fs::last_write_time(file, missing).time_since_epoch().count();
       out += fmt::format("{} {} ", fs::file_size(file, missing), time);
     }
+  }
   return out;
 }
 

@@ -5,9 +5,9 @@
   bench/journey.py apps/configs/mpt/{125m,350m}.yaml --data my-copy-c4 --tokenizer tokenizer --set ranks=8
 
 For each configuration it prints one row as LLM Foundry's reports have, and writes OUT/NAME/journey.json. The column
-"convert+infer+eval" is "yes" only where comparisons hold: the checkpoint, the Hugging Face folder made of it and the
-checkpoint made of that folder have the same loss to the last digit, they continue a text alike, and finetuning lowers
-the loss on texts that it does not see. Otherwise it names what differs, and the exit code is 1.
+"convert+infer+eval" is "yes" only where comparisons hold, of the finetuned model as of the first: the checkpoint, the
+Hugging Face folder made of it and the checkpoint made of that folder have the same loss to the last digit, they continue
+a text alike, and finetuning lowers the loss on texts that it does not see. Otherwise it names what differs, and the exit code is 1.
 """
 import argparse
 import json
@@ -99,31 +99,33 @@ class Journey:
                  *self.options.set)
         self.facts["summary"] = json.loads((checkpoints / "summary.json").read_text())
 
-    def forms(self):
-        """The model as its checkpoint, as a Hugging Face folder, and as the checkpoint made of that folder."""
-        exported, imported = self.folder / "huggingface", self.folder / "imported"
+    def forms(self, checkpoints, head):
+        """A model as its checkpoint, as a Hugging Face folder, and as the checkpoint made of that folder."""
+        exported, imported = self.folder / (head + "huggingface"), self.folder / (head + "imported")
         for folder in (exported, imported):
             shutil.rmtree(folder, ignore_errors=True)
-        self.run("convert", self.folder / "checkpoints", exported)
+        self.run("convert", checkpoints, exported)
         self.run("convert", exported, imported)
-        return {"checkpoint": self.folder / "checkpoints", "Hugging Face folder": exported, "imported": imported}
+        return {"checkpoint": checkpoints, "Hugging Face folder": exported, "imported": imported}
 
-    def compare_forms(self):
-        """What differs between the forms of the model; an empty list is what is hoped for."""
-        losses, texts, forms = {}, {}, self.forms()
+    def compare_forms(self, checkpoints, head=""):
+        """What differs between the forms of a model, whose folders begin with `head`; an empty list is what is hoped for."""
+        losses, texts, forms = {}, {}, self.forms(checkpoints, head)
+        end_of_text = json.loads((forms["Hugging Face folder"] / "config.json").read_text())["eos_token_id"]
+        ends = ["--eos_token_id", end_of_text] if head else []  # attention of a finetuned model does not look across texts
         for name, model in forms.items():
             report = self.folder / "evaluation.json"
-            self.run("evaluate", model, "--data", self.data / "val", "--tokenizer", self.tokenizer, "--json", report)
+            self.run("evaluate", model, "--data", self.data / "val", "--tokenizer", self.tokenizer, "--json", report, *ends)
             losses[name] = json.loads(report.read_text())["cross_entropy"]
             if name != "imported":  # which has no tokenizer of its own
                 texts[name] = self.run("generate", model, "--prompt", self.options.prompt, "--max_new_tokens", 24,
                                        "--temperature", 0)
-        self.facts |= {"losses": losses, "texts": texts}
+        self.facts |= {head + "losses": losses, head + "texts": texts}
         problems = []
         if len(set(losses.values())) != 1:
-            problems.append("the loss depends on the form: " + ", ".join(f"{k} {v}" for k, v in losses.items()))
+            problems.append(f"the {head}loss depends on the form: " + ", ".join(f"{k} {v}" for k, v in losses.items()))
         if len(set(texts.values())) != 1 or not all(text.strip() for text in texts.values()):
-            problems.append("the form changes the text that is generated")
+            problems.append(f"the form changes the {head}text that is generated")
         return problems
 
     def finetune(self):
@@ -138,9 +140,10 @@ class Journey:
         rows = [json.loads(line) for line in metrics.read_text().splitlines()]
         losses = [row["metrics/eval/LanguageCrossEntropy"] for row in rows if "metrics/eval/LanguageCrossEntropy" in row]
         self.facts |= {"finetuning": json.loads((folder / "summary.json").read_text()), "finetuning losses": losses}
+        problems = self.compare_forms(folder, "finetuned-")
         if len(losses) < 2 or not losses[-1] < losses[0]:
-            return [f"finetuning does not lower the loss on unseen texts: {losses}"]
-        return []
+            problems.append(f"finetuning does not lower the loss on unseen texts: {losses}")
+        return problems
 
     def row(self, summary, verdict):
         """A row of the table."""
@@ -158,7 +161,7 @@ class Journey:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.prepare()
         self.pretrain()
-        problems = self.compare_forms()
+        problems = self.compare_forms(self.folder / "checkpoints")
         finetuning_problems = self.finetune() if self.options.finetune else []
         for summary, folder, found in ((self.facts["summary"], "checkpoints", problems),
                                        (self.facts.get("finetuning"), "finetuned", finetuning_problems)):

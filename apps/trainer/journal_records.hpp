@@ -13,10 +13,12 @@
 #include <mpt/train/setup/plan_json.hpp>
 #include <mpt/train/setup/run_plan.hpp>
 #include <nlohmann/json.hpp>
+#include <parallel/checkpoint/claims/folder_claim.hpp>
 #include <parallel/core/failures.hpp>
 #include <parallel/core/version.hpp>
 
 #include <process/process.hpp>
+#include <process/program_facts.hpp>
 
 namespace apps {
 
@@ -59,12 +61,26 @@ inline void append_record(mpt::checkpoint_config const& checkpoint, std::string_
 /// Writes the record of a start, with what the program writes and the settings that it was given.
 inline void write_start(mpt::checkpoint_config const& checkpoint, mpt::output_config const& output,
                         nlohmann::ordered_json record) {
-  auto const& metrics = output.metrics_file;
-  record["metrics_file"] = metrics.empty() ? "" : std::filesystem::absolute(metrics).string();
+  auto const absolute = [](std::string const& path) {
+    return path.empty() ? "" : std::filesystem::absolute(path).string();
+  };
+  record["metrics_file"] = absolute(output.metrics_file);
+  record["save_folder"] = absolute(checkpoint.save_folder);
   record["notes"] = output.report.notes;
+  for (auto const& [name, text] : program_facts()) record[name] = text;
   auto& configuration = record["configuration"] = nlohmann::ordered_json::object();
   for (auto const& key : output.loggers.settings) configuration[key.name] = key.text;
   append_record(checkpoint, "start", std::move(record));
+}
+
+/// Writes why a program has failed, if the journal is still its own and can be written.
+inline void write_failure(mpt::checkpoint_config const& checkpoint,
+                          parallel::checkpoint::folder_claim const& claim, std::string_view text) {
+  try {
+    claim.require_held();
+    append_record(checkpoint, "failed", {{"text", text}});
+  } catch (parallel::error const&) {  // as on the full disk that is the reason
+  }
 }
 
 /// Writes the end of a program that was not killed.

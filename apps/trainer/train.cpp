@@ -1,10 +1,13 @@
 // The training program: plans a run, then trains it on all ranks (train.hpp).
 #include <trainer/train.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -49,6 +52,7 @@
 #include <launch/launcher.hpp>
 #include <process/exit_code.hpp>
 #include <process/process.hpp>
+#include <process/program_facts.hpp>
 #include <process/stop_signal.hpp>
 #include <trainer/claimed_folder.hpp>
 #include <trainer/journal_records.hpp>
@@ -262,6 +266,25 @@ void say_how_to_resume(mpt::checkpoint_config const& checkpoint, mpt::run_summar
                           summary.checkpoint));
 }
 
+/// What a run that saves into `save_folder` answers to signals that ask it to stop.
+apps::stop_signals::answer_lines answers_to_signals(std::string const& save_folder) {
+  if (!apps::is_primary_here()) return {};  // one of the ranks speaks for all
+  auto const line = [](std::string const& text) {
+    return fmt::format("{}{}\n", ::isatty(STDERR_FILENO) == 1 ? "\n" : "", text);  // after a bar
+  };
+  if (save_folder.empty())
+    return {line("stopping after this batch or evaluation; nothing is saved, as the run has no "
+                 "save_folder; the same signal again (Ctrl-C) ends the run at once"),
+            line("ended at once; nothing is saved")};
+  return {line(fmt::format("stopping after this batch or evaluation, then saving into {}; the same "
+                           "signal again (Ctrl-C) ends the run at once, without saving",
+                           save_folder)),
+          line(fmt::format(
+              "ended at once, without saving: what was trained since the last checkpoint in "
+              "{} is lost",
+              save_folder))};
+}
+
 /// Prints what a run has done. `row`: it as a row of a table.
 void print_end(mpt::data_config const& data, mpt::checkpoint_config const& checkpoint,
                mpt::run_summary const& summary, mpt::run_row const& row, int ranks) {
@@ -290,6 +313,18 @@ void print_end(mpt::data_config const& data, mpt::checkpoint_config const& check
   fmt::print("goodput {:.1f} %: the share of the program's time in which it trained\n",
              100 * summary.seconds / row.seconds);
   if (auto const text = mpt::text_of_saves(summary, ranks); !text.empty()) fmt::print("{}\n", text);
+}
+
+/// run(), of which an error goes into the journal, too, where rank 0 has claimed it.
+template <class Run>
+mpt::run_summary noting_failure(mpt::checkpoint_config const& checkpoint,
+                                apps::folder_claims const& claims, Run const& run) {
+  try {
+    return run();
+  } catch (std::exception const& problem) {
+    if (claims.shared) apps::write_failure(checkpoint, *claims.shared, problem.what());
+    throw;
+  }
 }
 
 template <class T, class Device>
@@ -332,22 +367,26 @@ void train(mpt::train_config const& config, apps::results_file const& json,
   int const nodes = machines(comm);
   apps::folder_claims claims;
   std::optional<parallel::network_measurements> network;
-  auto const summary = apps::with_exchanges(
-      comm, device, hooks.deadline.value(), rank_placement.recorder, [&](auto& exchanges) {
-        if (config.run.preflight) network = check_network<T>(comm, exchanges, device);
-        claims = apps::claim_save_folders(config.data, config.checkpoint, config.callbacks,
-                                          config.output, comm, hooks);
-        if (is_primary)
-          apps::write_start(config.checkpoint, config.output,
-                            apps::start_record(config.model, config.data, config.execution,
-                                               config.run, plan, comm.size(), nodes, device_name));
-        rank_placement.record_calls_in_file();
-        if (rank_placement.recorder)
-          hooks.exchange_seconds = [recorder = rank_placement.recorder] {
-            return std::chrono::duration<double>(recorder->time_in_calls()).count();
-          };
-        return mpt::run_training<T>(config, comm, exchanges, device, plan, parts, hooks);
-      });
+  auto const run = [&] {
+    return apps::with_exchanges(
+        comm, device, hooks.deadline.value(), rank_placement.recorder, [&](auto& exchanges) {
+          if (config.run.preflight) network = check_network<T>(comm, exchanges, device);
+          claims = apps::claim_save_folders(config.data, config.checkpoint, config.callbacks,
+                                            config.output, comm, hooks);
+          if (is_primary)
+            apps::write_start(
+                config.checkpoint, config.output,
+                apps::start_record(config.model, config.data, config.execution, config.run, plan,
+                                   comm.size(), nodes, device_name));
+          rank_placement.record_calls_in_file();
+          if (rank_placement.recorder)
+            hooks.exchange_seconds = [recorder = rank_placement.recorder] {
+              return std::chrono::duration<double>(recorder->time_in_calls()).count();
+            };
+          return mpt::run_training<T>(config, comm, exchanges, device, plan, parts, hooks);
+        });
+  };
+  auto const summary = noting_failure(config.checkpoint, claims, run);
   if (summary.stop_asked) stopped = true;
   if (!is_primary) return;
   auto const row = row_of(config.model, config.data, config.evaluation, summary,
@@ -448,13 +487,17 @@ void print_keys(std::filesystem::path const& file, std::vector<std::string> cons
 
 /// The function that opens the trackers of a run. On the primary process it has been checked that
 /// they can begin.
-mpt::tracker_opener trackers_of(mpt::run_config const& run,
-                                mpt::checkpoint_config const& checkpoint,
-                                mpt::loggers_config loggers, bool is_primary) {
+mpt::tracker_opener trackers_of(mpt::train_config const& config, int ranks, bool is_primary) {
+  auto loggers = config.output.loggers;
   if (!loggers.has_trackers()) return {};
+  auto facts = apps::program_facts();
+  facts.emplace_back("parameters", std::to_string(parameter_count(config.model)));
+  facts.emplace_back("ranks", describe_layout(config.execution, run_layout(config, ranks)));
+  for (auto const& [name, text] : facts)
+    if (!text.empty()) loggers.settings.push_back({"program." + name, text});
   auto const client = apps::tracking_client();
   if (is_primary) loggers = mpt::trackers::checked_loggers(std::move(loggers), client);
-  return mpt::trackers::make_tracker_opener(run, checkpoint, loggers, client);
+  return mpt::trackers::make_tracker_opener(config.run, config.checkpoint, loggers, client);
 }
 
 }  // namespace
@@ -513,10 +556,9 @@ int train_program(int argc, char** argv, std::string const& description,
       apps::fetch_named_sets(config.data);
       sets = apps::open_remote_sets(config.data);
     }
-    auto const open_trackers =
-        config.run.dry_run || config.run.print_plan
-            ? mpt::tracker_opener()
-            : trackers_of(config.run, config.checkpoint, config.output.loggers, is_primary());
+    auto const open_trackers = config.run.dry_run || config.run.print_plan
+                                   ? mpt::tracker_opener()
+                                   : trackers_of(config, rank_count, is_primary());
     apps::run_inputs inputs;
     mpt::run_parts parts;
     mpt::input_facts facts;
@@ -531,7 +573,7 @@ int train_program(int argc, char** argv, std::string const& description,
       for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
     if (config.run.dry_run)
       return print_dry_run(config, parts, rank_count, engine, source, overrides, json);
-    apps::stop_signals const signals;
+    apps::stop_signals const signals(answers_to_signals(config.checkpoint.save_folder));
     parallel::shared_deadline const deadline =
         std::chrono::duration<double>(config.run.deadlines.setup);
     mpt::run_hooks const hooks{.stop_asked = [] { return apps::stop_signals::received(); },

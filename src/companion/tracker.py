@@ -155,7 +155,7 @@ class Run:
         if self.name == "wandb":
             settings["id"] = message["run"]
             settings.setdefault("resume", "allow")
-            settings["settings"] = self.client.Settings(console="off", silent=True)
+            settings["settings"] = self.settings_of_client()
         else:
             end_at_loss(self.client, answer)
             settings.setdefault("project", "parallellm")
@@ -177,8 +177,32 @@ class Run:
                 answer["url"] = self.run.url
         return answer
 
+    def settings_of_client(self):
+        """The settings of W&B's client: what it tells of the program and the system is of the run's, or nothing.
+
+        The argument is that program's process id. `track`, which sends what a run has left, gives none.
+        """
+        process = next(iter(sys.argv[1:]), None)
+        wanted = {"x_disable_stats": True, "x_disable_meta": True}
+        if process:
+            wanted = {"x_stats_pid": int(process)}
+            try:
+                with open(f"/proc/{process}/cmdline", "rb") as file:  # as the client takes its own
+                    sys.argv = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+                wanted.update({"program": sys.argv[0], "x_executable": sys.argv[0]})
+            except (OSError, IndexError):  # hidden from this process
+                pass
+        known = getattr(self.client.Settings, "model_fields", {})
+        return self.client.Settings(console="wrap", silent=True,
+                                    **{name: value for name, value in wanted.items() if name in known})
+
     def log(self, message):
-        """Logs the values of one batch; samples of generated text are a table."""
+        """Logs the values of one batch; samples of generated text are a table, lines of its console are printed."""
+        console = message["texts"].pop("console", None)
+        if console is not None:
+            print(console, flush=True)  # W&B's client takes what is printed
+            if not message["values"] and not message["texts"]:
+                return
         values = {name: number(value) for name, value in message["values"].items()}
         samples = []
         for name, text in message["texts"].items():
@@ -190,6 +214,8 @@ class Run:
             return
         if samples:
             values["generations"] = self.table(["step", "name", "text"], samples)
+        if self.name == "wandb":  # the time of the record, which may arrive much later
+            values["_timestamp"] = message["time"] / 1000
         self.client.log(values, step=message["step"])
 
     def table(self, columns, rows):

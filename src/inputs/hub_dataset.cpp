@@ -47,7 +47,7 @@ mpt::hub::snapshot fetch_with(mpt::hub::wanted_repository const& wanted,
     double const fraction =
         total == 0 ? 1.0 : static_cast<double>(bytes) / static_cast<double>(total);
     bar.update(std::min(fraction, last_fraction),
-               fmt::format("{} of {}, {}", size(bytes), size(total), mpt::printable(path)));
+               fmt::format("{} of {}  {}", size(bytes), size(total), mpt::printable(path)));
   };
   // The first process of a machine downloads and tells; the others then wait for its locks.
   auto const settings = mpt::hub::read_settings();

@@ -1,5 +1,6 @@
 // stop_signal: records a signal that asks a run to end soon (SIGTERM, SIGINT, SIGHUP, SIGUSR1), so
 // that the run saves a checkpoint first. The same signal sent again ends the process immediately.
+// Both are answered at once on standard error, by what the run will do.
 // Two are recorded, too, but never end the process immediately: the SIGPIPE of the run's output,
 // whose reader has left as in `pretrain … 2>&1 | head -1`, and the SIGXCPU that the system sends
 // every second from the soft limit on processor time (ulimit -S -t) on.
@@ -13,6 +14,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <string>
+#include <utility>
 
 namespace apps {
 
@@ -20,15 +23,19 @@ namespace apps {
 /// ranks.
 class stop_signals {
  public:
+  /// The lines that answer the first signal, and the one that ends the process; may be empty.
+  struct answer_lines {
+    std::string first, last;
+  };
+
   /// Begins to record signals, except those that were ignored, as nohup ignores SIGHUP. A process
   /// may have one such object.
-  stop_signals() {
+  explicit stop_signals(answer_lines lines) {
+    lines_ = std::move(lines);
     struct ::sigaction action {};
     for (std::size_t i = 0; i < signals.size(); ++i) {
-      bool const is_pipe = signals[i] == SIGPIPE;
-      bool const ends_when_repeated = !is_pipe && signals[i] != SIGXCPU;
-      action.sa_handler = is_pipe ? &note_pipe : &note;
-      action.sa_flags = SA_RESTART | (ends_when_repeated ? static_cast<int>(SA_RESETHAND) : 0);
+      action.sa_handler = signals[i] == SIGPIPE ? &note_pipe : &note;
+      action.sa_flags = SA_RESTART;
       static_cast<void>(::sigaction(signals[i], nullptr, &before_[i]));
       if (before_[i].sa_handler != SIG_IGN)
         static_cast<void>(::sigaction(signals[i], &action, nullptr));
@@ -46,7 +53,20 @@ class stop_signals {
   [[nodiscard]] static bool received() { return received_ != 0; }
 
  private:
-  static void note(int number) { received_ = number; }
+  static void note(int number) {
+    int const saved_errno = errno;
+    if (received_.exchange(number) == 0) write_line(lines_.first);
+    auto& is_repeated = seen_[static_cast<std::size_t>(number)];
+    if (is_repeated.exchange(true) && number != SIGXCPU) {
+      write_line(lines_.last);
+      static_cast<void>(std::signal(number, SIG_DFL));
+      static_cast<void>(::raise(number));  // delivered when this handler returns
+    }
+    errno = saved_errno;
+  }
+  static void write_line(std::string const& line) {
+    static_cast<void>(::write(STDERR_FILENO, line.data(), line.size()) + 1);
+  }
   // Ignores a SIGPIPE of a connection to another rank, which is no reason to end.
   static void note_pipe(int number) {
     int const saved_errno = errno;
@@ -58,7 +78,10 @@ class stop_signals {
 
   static constexpr std::array signals{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGXCPU, SIGPIPE};
   std::array<struct ::sigaction, signals.size()> before_{};
-  inline static std::atomic<int> received_ = 0;  // static, because a handler has no object
+  // static, because a handler has no object
+  inline static std::atomic<int> received_ = 0;
+  inline static std::array<std::atomic<bool>, NSIG> seen_{};
+  inline static answer_lines lines_{};
 };
 
 }  // namespace apps

@@ -22,6 +22,8 @@ import json
 facts = json.load(open("out/small/journey.json"))
 assert facts["summary"]["table_row"]["conversion_inference_evaluation_ok"] is True
 assert len(facts["losses"]) == 3 and len(set(facts["losses"].values())) == 1
+assert len(facts["finetuned-losses"]) == 3 and len(set(facts["finetuned-losses"].values())) == 1
+assert facts["finetuned-losses"] != facts["losses"]
 assert facts["finetuning losses"][-1] < facts["finetuning losses"][0] and facts["problems"] == []
 END_OF_FILE
 

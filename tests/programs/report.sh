@@ -132,11 +132,14 @@ for ((i = 0; i < 1200; ++i)); do
   [[ $(cat killed/metrics.jsonl 2> /dev/null | wc -l) -gt 160 && -L killed/ckpt/latest ]] && break
   sleep 0.05
 done
+page killed --out alive.html
+has alive.html '>running<'
+grep -qE '<p>Batch [0-9]+ of 400 \([0-9.]+ %, [0-9:]+ left\)<progress' alive.html || fail "the progress of a running run"
 kill -KILL $! || fail "it was over before it was killed: the test shows nothing"
 wait $! 2> /dev/null || true
 page killed --out running.html
-has running.html '>not ended<'
-has running.html 'running, killed or failed: last wrote 20'
+has running.html '>killed<'
+has running.html 'last wrote 20'
 train run_name=killed save_folder=killed/ckpt metrics_file=killed/metrics.jsonl max_duration=400ba save_interval=100ba
 page killed --out killed.html
 python3 - << 'PYTHON' || fail "lost time and two programs are not on the page"
@@ -160,6 +163,17 @@ page one one/ckpt --out same.html
 has same.html 'one (one)'
 has same.html 'one (one/ckpt)'
 has same.html 'The configurations are the same.'
+
+"$programs/pretrain" small.yaml run_name=wrong save_folder=wrong max_duration=5ba optimizer.lr=1e38 > log 2>&1 &&
+  fail "a loss that is not finite"
+page wrong --out wrong.html
+has wrong.html '>failed<'
+grep -q '<p class="reason">.*is not finite; lower the learning rate' wrong.html || fail "the reason of a failure"
+cp -r one copied
+head -n 20 one/metrics.jsonl > copied/metrics.jsonl
+page copied/ckpt --out copied.html
+grep -q '<th scope="row">10</th>' copied.html || fail "the curves of a copied folder"
+grep -q '<th scope="row">40</th>' copied.html && fail "a copied folder has the curves of the original"
 
 cp -r one damaged
 sed -i 's#"run_name":"one"#"run_name":"<i>one</i>"#' damaged/ckpt/run.jsonl

@@ -172,6 +172,22 @@ def check_keyboard(browser):
         browser.press("ArrowRight")
     third = browser.value("document.getElementById('spoken').textContent")
     assert ": " in third and any(c.isdigit() for c in third), f"the keyboard reads out {third!r}"
+    # of a curve that is drawn smoothed, what was measured is said
+    wrong = browser.value("""(() => {
+      const place = document.getElementById('chart-loss');
+      place.focus();
+      const data = JSON.parse(document.getElementById('data').textContent);
+      const series = data.charts.find((chart) => chart.id === 'loss').series[0];
+      if (series.x.length < 60) return '';
+      for (let i = 0; i < 5; ++i) {
+        place.dispatchEvent(new KeyboardEvent('keydown', {key: i === 0 ? 'Home' : 'ArrowRight'}));
+        const [, batch, value] = document.getElementById('spoken').textContent.match(/^batch ([0-9,]+): .*? ([0-9.]+)(,|$)/);
+        const position = series.x.indexOf(Number(batch.replaceAll(',', '')));
+        if (position >= 0 && Number(value) !== Number(series.y[position].toPrecision(4)))
+          return `batch ${batch}: ${value} is said, ${series.y[position]} was measured`;
+      }
+      return ''; })()""")
+    assert not wrong, wrong
     browser.press("End")
     last = browser.value("document.getElementById('spoken').textContent")
     assert last != third, "End does not lead to another value"
@@ -194,6 +210,26 @@ def check_keyboard(browser):
         browser.press(" ")
         assert browser.value(legend) < before, "a run is not hidden by Space"
         browser.press(" ")
+
+
+def check_search(browser):
+    """Words in the field above a table leave the rows that hold them; a name of the table of metrics draws its chart."""
+    for table in browser.value("[...document.querySelectorAll('input[type=search]')].map((field) => field.dataset.table)"):
+        rows = f"[...document.querySelectorAll('#{table} tbody tr')].filter((row) => !row.hidden)"
+        whole = browser.value(rows + ".length")
+        word = browser.value(rows + "[0].cells[0].textContent")
+        browser.value(f"""(() => {{ const field = document.querySelector('input[data-table={table}]');
+          field.value = {json.dumps(word)}.toUpperCase(); field.dispatchEvent(new Event('input', {{bubbles: true}})); }})()""")
+        found = browser.value(rows + ".length")
+        assert 0 < found < whole or whole == 1, f"{table}: {found} of {whole} rows have {word!r}"
+    if browser.value("document.querySelectorAll('#all-metrics button').length") == 0:
+        return
+    for count in (1, 0):
+        browser.value(rows_of_metrics + "[0].querySelector('button').click()")
+        assert browser.value("document.querySelectorAll('#chosen-metrics canvas').length > 0") == bool(count), "the chart of a metric"
+
+
+rows_of_metrics = "[...document.querySelectorAll('#all-metrics tbody tr')].filter((row) => !row.hidden)"
 
 
 def check(browser, page, screenshots):
@@ -225,12 +261,15 @@ def check(browser, page, screenshots):
     assert obeyed < 0, "a character that a browser obeys is shown"
     assert browser.value("document.querySelectorAll('[onerror], main script:not([type])').length") == 0, "markup got in"
     check_keyboard(browser)
+    check_search(browser)
     found = list(complaints(browser.events))
     assert not found, "\n".join(found)
     for width in (390, 700):
         browser.open(page, width=width, height=800)
         wide = browser.value("document.documentElement.scrollWidth")
         assert wide <= width, f"a window of {width} pixels scrolls sideways: {wide} pixels"
+        narrow = browser.value("Math.min(1000, ...[...document.querySelectorAll('.bar')].map((bar) => bar.clientWidth))")
+        assert narrow >= 100, f"in a window of {width} pixels a bar has {narrow}"
         if screenshots:
             browser.screenshot(screenshots / f"{page.stem}-{width}.png")
     browser.open(page, "dark")
@@ -249,6 +288,7 @@ def check_served(browser, address):
     browser.value("document.querySelector('input[name=logarithm]').click()")
     browser.value("document.querySelector('input[name=run]').click()")
     browser.value("document.querySelector('#figure-loss summary').click()")
+    browser.value("document.querySelector('#all-metrics button').click()")
     browser.value("new Promise((done) => setTimeout(done, 100))")  # until its event is there
     browser.call("Page.navigate", url="about:blank")
     browser.navigate(address)
@@ -257,6 +297,7 @@ def check_served(browser, address):
     assert chosen == [True, True, False], f"after a reload: {chosen}"
     assert browser.value("document.querySelector('#figure-loss details').open"), "a table is closed by a reload"
     assert browser.value("document.getElementById('legend-rate').children.length") == 2
+    assert browser.value("document.querySelectorAll('#chosen-metrics canvas').length") > 0, "the chart of a metric is gone after a reload"
     found = list(complaints(browser.events))
     assert not found, "\n".join(found)
     print("served: what was chosen outlives a reload")

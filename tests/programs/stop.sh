@@ -66,6 +66,28 @@ train save_folder=asked $long
 same asked
 echo "asked to stop: saved, status 75, and the next run ended with the same bytes"
 
+# A batch of some seconds: the first signal is answered before it ends, the second one ends the run.
+until_said() { # text, process
+  until grep -q -- "$1" log; do
+    kill -0 "$2" 2> /dev/null || { cat log >&2; fail "the run ended before it said '$1'"; }
+    sleep 0.02
+  done
+}
+for saves in save_folder=hurried 'save_folder=null autoresume=false'; do
+  # shellcheck disable=SC2086
+  "$programs/pretrain" small.yaml $saves global_train_batch_size=20000 > log 2>&1 & run=$!
+  until_said ' per rank$' $run
+  kill -s TERM $run
+  until_said '^stopping after this batch or evaluation' $run
+  kill -s TERM $run
+  status=0
+  wait $run || status=$?
+  said='without saving: .* since the last checkpoint in hurried is lost$'
+  [[ $saves != *null* ]] || said='; nothing is saved$'
+  ends 143 "^ended at once.*$said"
+done
+echo "a signal is answered at once, and so is a second one, which ends the run without saving"
+
 until [[ -e first || -e second ]]; do sleep 0.05; done
 [[ -e first ]] && loser=second || loser=first
 until grep -q 'error: raced: another program is writing here (process .*); wait for it' "$loser.log"; do sleep 0.05; done

@@ -2,6 +2,7 @@
 // trackers show them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct written_key {
   std::string name;        ///< dotted, as "model.d_model"
   std::string text;        ///< the value as written; of a list of scalars, its items in brackets
   bool is_string = false;  ///< written in quotes
+  /// Of a list of scalars, its items, without names.
+  std::optional<std::vector<written_key>> items = std::nullopt;
 
   friend bool operator==(written_key const&, written_key const&) = default;
 };

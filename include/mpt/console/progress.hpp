@@ -1,14 +1,21 @@
-// progress: a progress bar, redrawn in place on a terminal, and a new line at an interval in a log
-// file.
+// progress: a progress bar, redrawn in place on a terminal, in one line of any width, and a new
+// line at an interval in a log file.
 #pragma once
 
 #include <unistd.h>
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace mpt::console {
+
+/// The line of a bar in at most `columns` (0: any number): label, bar, share and text. Where it is
+/// wider, the bar is shorter or left out, and then the last parts of the text, which two spaces
+/// divide.
+[[nodiscard]] std::string progress_line(std::string_view label, double completed,
+                                        std::string_view text, int columns);
 
 class progress {
  public:
@@ -23,7 +30,7 @@ class progress {
   ~progress() { finish(); }
 
   /// Shows the fraction `completed` (1 is the end) and a text after the bar, when the interval has
-  /// passed or at the end.
+  /// passed or at the end. Two spaces divide the parts of the text, the most important first.
   void update(double completed, std::string const& text);
 
   /// Prints a separate line without disturbing the bar.
@@ -34,8 +41,6 @@ class progress {
 
  private:
   using clock = std::chrono::steady_clock;
-
-  [[nodiscard]] static std::string bar(double completed);
 
   std::string label_;
   bool terminal_;

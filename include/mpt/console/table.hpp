@@ -1,12 +1,16 @@
 // Tables for people: of names and values for a final report, and in Markdown, readable as text too.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace mpt::console {
+
+/// The width of a string in code points, of which wide characters take more columns.
+[[nodiscard]] std::size_t width_of(std::string_view text);
 
 class table {
  public:

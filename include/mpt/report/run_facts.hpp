@@ -46,6 +46,9 @@ struct run_facts {
   std::string state;  ///< "complete", "stopped by a signal", ...
 };
 
+/// How a program of a run has ended, in a word or two, or that it is running.
+[[nodiscard]] std::string state_of(run_record const& run, run_program const& program);
+
 /// The figures of a run.
 [[nodiscard]] run_facts facts_of(run_record const& run);
 

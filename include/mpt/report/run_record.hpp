@@ -51,10 +51,23 @@ struct time_split {
 struct run_program {
   std::int64_t first_batch = 0;  ///< 0: it trained none
   std::int64_t last_batch = 0;
-  double began = 0;         ///< seconds since 1970; 0: unknown
-  bool is_ended = false;    ///< it said so itself
-  bool is_stopped = false;  ///< by a signal
+  double began = 0;                ///< seconds since 1970; 0: unknown
+  bool is_ended = false;           ///< it said so itself
+  bool is_stopped = false;         ///< by a signal
+  std::string failure;             ///< the error that ended it
+  std::int64_t total_batches = 0;  ///< of the run; 0: unknown
   time_split spent;
+};
+
+/// The name of our own curve in addition to the logged ones: what each batch took.
+inline constexpr char const* seconds_of_batch = "seconds of batch";
+
+/// What the claim of a run's save_folder says of the program that writes there.
+enum class writer_state {
+  unknown,
+  alive,
+  silent,  ///< it has died without a word, or its machine has
+  ended
 };
 
 struct run_record {
@@ -63,12 +76,14 @@ struct run_record {
   std::filesystem::path save_folder;                 ///< "" if there is none
   std::filesystem::path metrics_file;                ///< likewise
   std::map<std::string, curve, std::less<>> curves;  ///< by the name of the logged number
+  double seconds_left = -1;                          ///< estimated by the last batch; -1: unknown
   std::vector<curve> memory_by_rank;                 ///< peaks of device memory so far, in bytes
   std::vector<text_sample> samples;
   std::vector<run_note> notes;
   std::vector<run_program> programs;
   nlohmann::ordered_json start = nlohmann::ordered_json::object();  ///< the journal's last one
   nlohmann::ordered_json summary = nlohmann::ordered_json::object();
+  writer_state writer = writer_state::unknown;
   std::string plan_picture;           ///< an SVG, or ""
   double last_written = 0;            ///< seconds since 1970; 0: unknown
   std::vector<std::string> problems;  ///< with the files, one sentence each
@@ -84,6 +99,9 @@ struct run_record {
 /// Reads the run in `path`: a run's save_folder, the folder that holds it, or its metrics file.
 /// Damaged records are left out and named in `problems`. Throws if there is no run.
 [[nodiscard]] run_record read_run(std::filesystem::path const& path);
+
+/// What the newest claim of a save_folder says of its holder, which writes a beat every second.
+[[nodiscard]] writer_state writer_of(std::filesystem::path const& save_folder);
 
 /// Equal names of runs get their folders appended.
 void distinguish_names(std::vector<run_record>& runs);

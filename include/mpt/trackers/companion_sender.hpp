@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <sys/types.h>
+#include <nlohmann/json.hpp>
 
 #include <mpt/trackers/record_sender.hpp>
 #include <parallel/core/file.hpp>
@@ -67,8 +67,10 @@ class companion_process {
 /// The text of src/companion/tracker.py.
 extern std::string_view const companion_script;
 
-/// The words that start the script by an interpreter.
-[[nodiscard]] std::vector<std::string> companion_words(std::string const& python);
+/// The words that start the script by an interpreter. `is_of_run`: the calling program is the run
+/// itself, whose use of the system the client may measure.
+[[nodiscard]] std::vector<std::string> companion_words(std::string const& python,
+                                                       bool is_of_run = false);
 
 class companion_sender : public record_sender {
  public:

@@ -5,6 +5,9 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +39,20 @@ struct mlflow_limits {
 /// become
 /// '_'.
 [[nodiscard]] std::string mlflow_name(std::string_view name, std::size_t most_bytes = 250);
+
+/// Names that MLflow takes, a different one for each name: where two would become one name, the
+/// later one ends with "_2". Its server refuses a list in which a parameter comes twice.
+class mlflow_names {
+ public:
+  explicit mlflow_names(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+
+  [[nodiscard]] std::string find(std::string_view name);
+
+ private:
+  std::size_t most_bytes_;
+  std::map<std::string, std::string, std::less<>> names_;
+  std::set<std::string> used_;
+};
 
 /// Whether `uri` is the address of an HTTP server, without a name or password in it.
 [[nodiscard]] bool is_server_address(std::string_view uri);
@@ -83,6 +100,7 @@ class mlflow_sender : public record_sender {
   std::filesystem::path state_file_;
   std::chrono::milliseconds longest_wait_;
   mlflow_limits limits_;
+  mlflow_names metric_names_;
   std::string uri_;
   std::string run_id_;
   nlohmann::json settings_;

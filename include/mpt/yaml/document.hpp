@@ -40,7 +40,8 @@ namespace mpt {
 inline constexpr std::string_view command_line = "command line";
 
 /// Merges one `key.sub=value` into the tree; list items are named by number
-/// (`eval_loader.0.label=x`).
+/// (`eval_loader.0.label=x`). A name in `mirrors` may hold dots
+/// (`mirrors.mistralai/Mistral-7B-v0.1=PATH`).
 void apply_override(config_node& root, std::string_view text, config_limits const& limits = {});
 
 /// Parses `text` (named `source` in messages), applies the overrides, replaces `${...}`. The result

@@ -307,7 +307,8 @@ void read_into(train_config& config, config_node const& document,
     saves->save_folder = detail::with_run_name(saves->save_folder, config.run.name);
   detail::read_logging(reader, config.output);
   config.output.metrics_file = detail::read_path(reader, "metrics_file", config.run.name);
-  config.output.loggers = read_loggers(reader.section("loggers"), config.run.name);
+  config.output.loggers =
+      read_loggers(reader.section("loggers"), config.run.name, config.checkpoint.save_folder);
   check_written_files(reader, config.output, config.checkpoint.save_folder);
   config.execution.recompute = std::move(recompute);
   detail::read_system(reader, config.checkpoint, config.run, config.execution);

@@ -8,10 +8,14 @@ namespace mpt {
 
 namespace {
 
-std::string text_of_list(config_node const& list) {
-  std::string out;
-  for (auto const& item : list.items) out += (out.empty() ? "" : ", ") + item.text;
-  return "[" + out + "]";
+written_key key_of_list(std::string const& name, config_node const& list) {
+  written_key out{name, "", false, std::vector<written_key>()};
+  for (auto const& item : list.items) {
+    out.text += (out.text.empty() ? "" : ", ") + item.text;
+    out.items->push_back({"", item.text, item.is_string});
+  }
+  out.text = "[" + out.text + "]";
+  return out;
 }
 
 void add_keys(config_node const& node, std::string const& name, std::vector<written_key>& keys) {
@@ -23,7 +27,7 @@ void add_keys(config_node const& node, std::string const& name, std::vector<writ
   if (node.is_scalar())
     keys.push_back({name, node.text, node.is_string});
   else if (node.is_list() && is_plain)
-    keys.push_back({name, text_of_list(node)});
+    keys.push_back(key_of_list(name, node));
   else if (node.is_list())
     for (std::size_t i = 0; i < node.items.size(); ++i)
       add_keys(node.items[i], member(std::to_string(i)), keys);

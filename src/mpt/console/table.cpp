@@ -8,13 +8,13 @@
 #include <mpt/console/plain_text.hpp>
 
 namespace mpt::console {
-namespace {
 
-/// The width of a string in code points; the tables hold no wide characters.
-[[nodiscard]] std::size_t width_of(std::string_view text) {
+std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
+
+namespace {
 
 [[nodiscard]] std::string repeat(std::string_view piece, std::size_t times) {
   std::string out;

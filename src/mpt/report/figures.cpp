@@ -28,24 +28,11 @@ std::string series_name(chart const& shown, chart_series const& series,
   return is_alone ? run : run + ", " + label;
 }
 
-nlohmann::ordered_json to_json(curve const& points) {
-  auto batches = nlohmann::ordered_json::array();
-  auto values = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    batches.push_back(points.batches[i]);
-    if (std::isfinite(points.values[i]))  // six digits take half of the bytes of all
-      values.push_back(nlohmann::ordered_json::parse(fmt::format("{:.6g}", points.values[i])));
-    else
-      values.push_back(nullptr);
-  }
-  return {{"x", std::move(batches)}, {"y", std::move(values)}};
-}
-
 /// Tokens and hours of training by batch, for other axes than batches.
 nlohmann::ordered_json scale_of(run_record const& run) {
   constexpr std::size_t points = 400;
   auto const tokens = decimate(run.find("time/token"), points);
-  auto const& seconds = run.find("seconds of batch");
+  auto const& seconds = run.find(seconds_of_batch);
   curve hours;
   double sum = 0;
   for (std::size_t i = 0; i < seconds.size(); ++i) {
@@ -63,7 +50,8 @@ nlohmann::ordered_json data_of(std::vector<chart> const& charts,
   for (auto const& shown : charts) series_count += shown.series.size();
   auto const limit = std::clamp<std::size_t>(points_of_page / series_count, 60, 2000);
   nlohmann::ordered_json out{{"runs", nlohmann::ordered_json::array()},
-                             {"charts", nlohmann::ordered_json::array()}};
+                             {"charts", nlohmann::ordered_json::array()},
+                             {"metrics", data_of_metrics(runs)}};
   for (auto const& run : runs) out["runs"].push_back(scale_of(run));
   for (auto const& shown : charts) {
     auto series = nlohmann::ordered_json::array();

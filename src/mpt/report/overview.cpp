@@ -84,8 +84,27 @@ std::string cards_of(shown_run const& run) {
 }
 
 std::string state_badge(shown_run const& run) {
-  return fmt::format("<span class=\"badge {}\">{}</span>",
-                     run.record->is_complete() ? "good" : "open", escape(run.facts.state));
+  bool const is_good = run.record->is_complete() || run.facts.state == "running";
+  return fmt::format("<span class=\"badge {}\">{}</span>", is_good ? "good" : "open",
+                     escape(run.facts.state));
+}
+
+/// How far a run is that still trains, and why one has failed; "" for others.
+std::string progress_of(shown_run const& run) {
+  auto const& record = *run.record;
+  if (record.programs.empty()) return "";
+  auto const& program = record.programs.back();
+  if (!program.failure.empty())
+    return fmt::format("<p class=\"reason\">{}</p>\n", escape(program.failure));
+  if (run.facts.state != "running" || program.total_batches == 0) return "";
+  auto const batches = run.facts.batches.value_or(0);
+  auto const left =
+      record.seconds_left < 0 ? "" : ", " + console::duration(record.seconds_left) + " left";
+  return fmt::format(
+      "<p>Batch {} of {} ({:.1f} %{})<progress max=\"{}\" value=\"{}\"></progress></p>\n",
+      console::grouped(batches), console::grouped(program.total_batches),
+      100.0 * static_cast<double>(batches) / static_cast<double>(program.total_batches), left,
+      program.total_batches, batches);
 }
 
 /// The model, precision, layout, device and version of a run, and whether its end is unknown.
@@ -101,11 +120,9 @@ std::string description_of(shown_run const& run) {
     for (auto const key : {"model", "ranks_text", "engine"})
       if (auto text = text_at(record.summary, key); !text.empty())
         parts.push_back((key == std::string_view("ranks_text") ? "ranks " : "") + text);
-  if (!record.programs.empty() && !record.programs.back().is_ended && record.last_written > 0) {
-    auto const last = static_cast<std::time_t>(record.last_written);
-    parts.push_back(fmt::format("running, killed or failed: last wrote {:%Y-%m-%d %H:%M} UTC",
-                                fmt::gmtime(last)));
-  }
+  if (!record.programs.empty() && !record.programs.back().is_ended && record.last_written > 0)
+    parts.push_back(fmt::format("last wrote {:%Y-%m-%d %H:%M:%S} UTC",
+                                fmt::gmtime(static_cast<std::time_t>(record.last_written))));
   return escape(fmt::format("{}", fmt::join(parts, " · ")));
 }
 
@@ -221,12 +238,13 @@ std::string overview(std::vector<shown_run> const& runs, bool has_common_set) {
   if (runs.size() == 1)
     return fmt::format(
         "<section id=\"overview\" aria-label=\"Overview\"><p class=\"lead\">{} "
-        "{}</p>\n{}{}</section>\n",
-        state_badge(runs.front()), description_of(runs.front()), cards_of(runs.front()), sets);
+        "{}</p>\n{}{}{}</section>\n",
+        state_badge(runs.front()), description_of(runs.front()), progress_of(runs.front()),
+        cards_of(runs.front()), sets);
   std::string descriptions = "<ul class=\"runs\">";
   for (std::size_t i = 0; i < runs.size(); ++i)
-    descriptions +=
-        fmt::format("<li><b>{}</b> {}</li>\n", run_label(runs, i), description_of(runs[i]));
+    descriptions += fmt::format("<li><b>{}</b> {}{}</li>\n", run_label(runs, i),
+                                description_of(runs[i]), progress_of(runs[i]));
   return fmt::format("<section id=\"overview\" aria-label=\"Overview\">{}{}</ul>{}</section>\n",
                      comparison_table(runs, has_common_set), descriptions, sets);
 }

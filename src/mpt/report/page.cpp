@@ -27,9 +27,11 @@ std::string title_of(std::vector<run_record> const& runs) {
 std::string navigation(std::string_view body) {
   std::string out = "<nav aria-label=\"Sections\">";
   for (auto const& [id, name] : {std::pair{"curves", "Curves"},
+                                 {"metrics", "Metrics"},
                                  {"time", "Time"},
                                  {"memory", "Memory"},
                                  {"row", "Table"},
+                                 {"origin", "Start"},
                                  {"configuration", "Configuration"},
                                  {"samples", "Texts"},
                                  {"plan", "Plan"},
@@ -67,9 +69,10 @@ std::string page_of(std::vector<run_record> const& runs, std::string const& titl
         "<p class=\"missing\">This page has tables alone: the program was built without the "
         "library that "
         "draws charts. To have them: apt-get install libjs-dygraphs, and build again.</p>\n";
-  body += detail::figures(runs) + detail::spent_time(shown) + detail::memory(shown) +
-          detail::published_table(shown) + detail::configuration(shown) + detail::samples(shown) +
-          detail::plan_picture(shown) + detail::notes(shown);
+  body += detail::figures(runs) + detail::all_metrics(runs) + detail::spent_time(shown) +
+          detail::memory(shown) + detail::published_table(shown) + detail::origin(shown) +
+          detail::configuration(shown) + detail::samples(shown) + detail::plan_picture(shown) +
+          detail::notes(shown);
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"

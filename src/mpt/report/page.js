@@ -21,7 +21,8 @@ function short(value) {
   return String(+value.toPrecision(4));
 }
 function shown(value, unit) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (value === null || value === undefined) return "–";
+  if (Number.isNaN(value)) return "not finite";
   if (unit === "bytes") return bytes(value);
   return unit === "share" ? String(+(100 * value).toPrecision(4)) + " %" : short(value);
 }
@@ -88,8 +89,9 @@ function linesOf(chart) {
     const few = series.x.length < 60;
     const smooth = chart.noisy && !few && strength > 0;
     const colour = colourOf(series);
+    const measured = lines.length;  // the line of the values themselves
     if (smooth) lines.push({x, y: series.y, series, colour, faint: true});
-    lines.push({x, y: smooth ? smoothed(series.y, strength) : series.y, series, colour, few,
+    lines.push({x, y: smooth ? smoothed(series.y, strength) : series.y, series, colour, few, measured,
                 dash: dashOf(series)});
   }
   return lines;
@@ -121,7 +123,7 @@ function optionsOf(chart) {
   lines.forEach((line, k) => {
     series["s" + k] = {
       strokeWidth: line.faint ? 1 : 2, drawPoints: line.few && line.x.length < 60, pointSize: 2.5,
-      highlightCircleSize: line.faint ? 0 : 4,
+      highlightCircleSize: line.faint || line.measured === k ? 4 : 0,
       strokePattern: dashes[line.faint ? 0 : line.dash],
     };
   });
@@ -155,7 +157,7 @@ function fillLegend(chart, row) {
     item.append(mark, line.series.name);
     if (row !== undefined) {
       const value = document.createElement("output");
-      value.textContent = shown(nearest(chart, row, k + 1), chart.unit);
+      value.textContent = valueText(chart, row, line.measured + 1);
       item.append(value);
       parts.push(line.series.name + " " + value.textContent);
     }
@@ -163,10 +165,14 @@ function fillLegend(chart, row) {
   });
   return parts.join(", ");
 }
-// The last value of a line up to a row, as the drawn line has it.
-function nearest(chart, row, column) {
-  for (let i = row; i >= 0; --i) if (chart.rows[i][column] !== null) return chart.rows[i][column];
-  return null;
+// The last value that was measured up to a row, and where, unless that is the row's own place.
+function valueText(chart, row, column) {
+  for (let i = row; i >= 0; --i) {
+    const value = chart.rows[i][column];
+    if (value !== null)
+      return shown(value, chart.unit) + (i === row ? "" : ` (${axisText(chart.rows[i][0])})`);
+  }
+  return "–";
 }
 function rowAt(chart, x) {
   let low = 0, high = chart.rows.length - 1;
@@ -260,12 +266,68 @@ function press(chart, event) {
   action();
 }
 
+// ---- tables that are searched, and metrics that become charts
+const searchFields = [...document.querySelectorAll("input[type=search]")];
+function search(field) {
+  const words = field.value.toLowerCase().split(/\s+/);
+  let count = 0;
+  for (const row of element(field.dataset.table).tBodies[0].rows) {
+    const text = row.textContent.toLowerCase();
+    row.hidden = !words.every((word) => text.includes(word));
+    if (!row.hidden) ++count;
+  }
+  field.nextElementSibling.textContent = field.value.trim() ? count + " found" : "";
+}
+const metrics = new Map((data.metrics ?? []).map((metric) => [metric.title, metric]));
+const shownMetrics = new Map();  // figures by name
+const metricButtons = new Map();
+function toggleMetric(name) {
+  const shownFigure = shownMetrics.get(name);
+  metricButtons.get(name).setAttribute("aria-pressed", String(!shownFigure));
+  if (shownFigure) {
+    const position = charts.findIndex((chart) => chart.title === name && chart.figure === shownFigure);
+    if (position >= 0) charts.splice(position, 1)[0].graph.destroy();
+    shownFigure.remove();
+    shownMetrics.delete(name);
+    return;
+  }
+  const metric = metrics.get(name);
+  const figure = document.createElement("figure");
+  const caption = document.createElement("figcaption");
+  const title = document.createElement("b");
+  title.textContent = name;
+  caption.append(title);
+  const legend = document.createElement("ul");
+  legend.className = "legend";
+  legend.id = "legend-" + metric.id;
+  const place = document.createElement("div");
+  place.className = "chart";
+  place.id = "chart-" + metric.id;
+  figure.append(caption, legend, place);
+  element("chosen-metrics").append(figure);
+  shownMetrics.set(name, figure);
+  draw(Object.assign({}, metric, {figure}));
+}
+for (const row of element("all-metrics")?.tBodies[0].rows ?? []) {
+  const name = row.cells[0].textContent;
+  if (!metrics.has(name)) continue;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = name;
+  button.setAttribute("aria-pressed", "false");
+  button.addEventListener("click", () => { toggleMetric(name); remember(); });
+  row.cells[0].replaceChildren(button);
+  metricButtons.set(name, button);
+}
+
 // ---- what is chosen outlives a reload, as of the page of a run that still trains
 const openable = [...document.querySelectorAll("details")];
 function remember() {
   const chosen = [...toolbar.elements].map((input) => [input.name, input.value, input.checked]);
   const open = openable.map((details) => details.open);
-  try { sessionStorage.setItem("view", JSON.stringify({zoom, chosen, open})); } catch { /* no storage here */ }
+  const searches = searchFields.map((field) => field.value);
+  const metrics = [...shownMetrics.keys()];
+  try { sessionStorage.setItem("view", JSON.stringify({zoom, chosen, open, searches, metrics})); } catch { /* no storage here */ }
 }
 function recall() {
   try {
@@ -279,6 +341,8 @@ function recall() {
         if (input.type === "range") input.value = value;
         else if (input.value === value) input.checked = checked;
       }
+    searchFields.forEach((field, i) => { field.value = view.searches[i] ?? ""; });
+    view.metrics.filter((name) => metrics.has(name)).forEach(toggleMetric);
   } catch { /* no storage here */ }
 }
 
@@ -288,6 +352,11 @@ if (location.protocol === "http:") recall();
 for (const axis of ["tokens", "hours"])
   if (data.runs.some((run) => run[axis].x.length === 0))
     toolbar.querySelector(`input[value=${axis}]`).disabled = true;
+for (const field of searchFields) {
+  field.parentElement.hidden = false;
+  field.addEventListener("input", () => { search(field); remember(); });
+  search(field);
+}
 toolbar.addEventListener("submit", (event) => event.preventDefault());
 toolbar.addEventListener("input", (event) => {
   if (event.target.name === "axis") zoom = null;

@@ -78,9 +78,6 @@ namespace {
 using detail::number_at;
 using detail::seconds_at;
 
-constexpr char const* seconds_of_batch =
-    "seconds of batch";  // our own curve in addition to the logged ones
-
 class metrics_reader {
  public:
   metrics_reader(double seconds_of_unit, run_record& run)

@@ -11,6 +11,8 @@
 #include <mpt/log/run_journal.hpp>
 #include <mpt/report/detail/json_values.hpp>
 #include <mpt/report/read_lines.hpp>
+#include <parallel/checkpoint/claims/claim_file.hpp>
+#include <parallel/checkpoint/claims/this_process.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
@@ -74,12 +76,33 @@ fs::path find_save_folder(fs::path const& folder) {
   return candidates.front();
 }
 
+/// The metrics file that a run says it has written or, after its folder was moved or copied, the
+/// one that moved with it; "" if there is none. An older run does not say where its folder was.
+fs::path written_metrics_file(run_record& run) {
+  fs::path const written = text_at(run.start, "metrics_file");
+  fs::path const recorded_folder = text_at(run.start, "save_folder");
+  if (written.empty()) return {};
+  if (recorded_folder.empty()) {
+    for (auto const& folder : {run.folder, run.save_folder})
+      if (auto const file = folder / written.filename(); holds_metrics(file)) return file;
+    return is_file(written) ? written : fs::path();
+  }
+  std::error_code unknown;
+  if (fs::equivalent(recorded_folder, run.save_folder, unknown))
+    return is_file(written) ? written : fs::path();
+  auto const relative =
+      written.lexically_normal().lexically_relative(recorded_folder.lexically_normal());
+  if (auto const file = (run.save_folder / relative).lexically_normal(); holds_metrics(file))
+    return file;
+  return {};
+}
+
 /// The metrics file of a run: the one that it says it has written or, where that is not there, as
 /// after the folder was moved, one of the same name in its folders. A run that names none may have
 /// the only one in the folder that was given.
 fs::path find_metrics_file(run_record& run) {
+  if (auto const file = written_metrics_file(run); !file.empty()) return file;
   fs::path const written = text_at(run.start, "metrics_file");
-  if (!written.empty() && is_file(written)) return written;
   std::vector<fs::path> files;
   std::set<fs::path> folders{run.folder, run.save_folder.empty() ? run.folder : run.save_folder};
   if (run.folder == run.save_folder && !run.folder.filename().empty())
@@ -95,8 +118,13 @@ fs::path find_metrics_file(run_record& run) {
     run.problems.push_back(fmt::format("{}: {} metrics files are here; name one of them instead",
                                        run.folder.native(), files.size()));
   else if (!written.empty())
-    run.problems.push_back(fmt::format(
-        "{}: the metrics_file of the run is not there, so there are no curves", written.native()));
+    run.problems.push_back(
+        is_file(written)
+            ? fmt::format("{}: is the metrics_file of the folder of which this one is a copy, so "
+                          "its curves are not shown; copy it into {}, too",
+                          written.native(), run.folder.native())
+            : fmt::format("{}: the metrics_file of the run is not there, so there are no curves",
+                          written.native()));
   else
     run.problems.push_back(fmt::format(
         "{}: the run wrote no metrics_file, so there are no curves: set metrics_file=FILE",
@@ -158,8 +186,13 @@ void read_journal(run_record& run) {
     if (event == "memory") return add_memory(run, record);
     if (event == "train") {
       program.first_batch = count_at(record, "batches") + 1;
+      program.total_batches = count_at(record, "total_batches");
       for (auto& points : run.memory_by_rank) points.remove_from(program.first_batch);
       program.spent.start = std::max(0.0, time - program.began);
+      return "";
+    }
+    if (event == "failed") {
+      program.failure = text_at(record, "text");
       return "";
     }
     if (event != "end") return "has an unknown event";
@@ -195,9 +228,9 @@ void read_plan_picture(run_record& run) {
   }
 }
 
-double seconds_of_time_unit(nlohmann::ordered_json const& start) {
+double seconds_of_time_unit(nlohmann::ordered_json const& start, char const* key) {
   auto const keys = start.find("configuration");
-  auto const unit = keys == start.end() ? "" : text_at(*keys, "callbacks.speed_monitor.time_unit");
+  auto const unit = keys == start.end() ? "" : text_at(*keys, key);
   if (unit == "seconds") return 1;
   if (unit == "minutes") return 60;
   return unit == "days" ? 86'400 : 3600;
@@ -325,11 +358,35 @@ run_record read_run(fs::path const& path) {
   if (run.name.empty()) run.name = run.folder.filename().string();
   std::vector<run_program> measured;
   if (!run.metrics_file.empty())
-    measured = read_metrics(run.metrics_file, seconds_of_time_unit(run.start), run);
+    measured =
+        read_metrics(run.metrics_file,
+                     seconds_of_time_unit(run.start, "callbacks.speed_monitor.time_unit"), run);
   join_programs(run, measured);
   read_plan_picture(run);
+  run.writer = writer_of(run.save_folder);
   run.last_written = last_write_of(run);
+  if (auto const& left = run.find("time/remaining_estimate"); !left.empty())
+    run.seconds_left = left.values.back() *
+                       seconds_of_time_unit(run.start, "callbacks.runtime_estimator.time_unit");
   return run;
+}
+
+writer_state writer_of(fs::path const& save_folder) try {
+  namespace checkpoint = parallel::checkpoint;
+  constexpr auto silence = std::chrono::seconds(60);  // a shared disk may show a beat late
+  if (save_folder.empty()) return writer_state::unknown;
+  auto const generations = checkpoint::claim_files::generations(save_folder);
+  if (generations.empty()) return writer_state::unknown;
+  auto const file = checkpoint::claim_files::file_of(save_folder, generations.back());
+  auto const claim = checkpoint::claim_files::read(file);
+  if (!claim) return writer_state::unknown;
+  if (claim->ended) return writer_state::ended;
+  bool const is_gone =
+      claim->scope == checkpoint::scope_of_processes() && checkpoint::has_ended(claim->number);
+  bool const is_recent = fs::file_time_type::clock::now() - fs::last_write_time(file) < silence;
+  return is_recent && !is_gone ? writer_state::alive : writer_state::silent;
+} catch (std::exception const&) {  // the folder cannot be read
+  return writer_state::unknown;
 }
 
 void distinguish_names(std::vector<run_record>& runs) {

@@ -46,12 +46,6 @@ std::string table_of_time(std::vector<shown_run> const& runs) {
   return html_of(out);
 }
 
-std::string end_text(run_program const& program, bool is_last) {
-  if (program.is_stopped) return "stopped by a signal";
-  if (program.is_ended) return "ended";
-  return is_last ? "not ended: running, killed or failed" : "killed or failed";
-}
-
 std::string table_of_programs(std::vector<shown_run> const& runs) {
   table out{.caption = "The programs that trained the runs, one after another",
             .titles = {"run", "began (UTC)", "batches", "wall-clock", "lost", "end"}};
@@ -68,7 +62,8 @@ std::string table_of_programs(std::vector<shown_run> const& runs) {
                                                  console::grouped(program.last_batch))
                                    : "none",
            seconds_text(program.spent.total()), seconds_text(program.spent.lost),
-           end_text(program, &program == &programs.back())});
+           state_of(*runs[i].record, program) +
+               (program.failure.empty() ? "" : ": " + escape(program.failure))});
     }
   }
   return is_shown ? html_of(out) : "";

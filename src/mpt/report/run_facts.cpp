@@ -51,14 +51,21 @@ std::vector<set_evaluation> evaluations_of(run_record const& run) {
   return out;
 }
 
-std::string state_of(run_record const& run) {
-  if (run.is_complete()) return "complete";
-  if (run.programs.empty()) return "unknown";
-  if (run.programs.back().is_stopped) return "stopped by a signal";
+}  // namespace
+
+std::string state_of(run_record const& run, run_program const& program) {
+  if (program.is_stopped) return "stopped by a signal";
+  if (program.is_ended) return "complete";
+  if (!program.failure.empty()) return "failed";
+  if (&program != &run.programs.back()) return "killed or failed";
+  switch (run.writer) {
+    case writer_state::alive: return "running";
+    case writer_state::silent: return "killed";
+    case writer_state::ended: return "failed";
+    case writer_state::unknown: break;
+  }
   return run.start.empty() ? "unknown" : "not ended";
 }
-
-}  // namespace
 
 std::vector<std::string> evaluation_labels(run_record const& run) {
   std::vector<std::string> logged;
@@ -117,7 +124,7 @@ run_facts facts_of(run_record const& run) {
     out.wall_clock = seconds;
     out.goodput = run.summary_number("goodput");
   }
-  out.state = state_of(run);
+  out.state = run.programs.empty() ? "unknown" : state_of(run, run.programs.back());
   return out;
 }
 

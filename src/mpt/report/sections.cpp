@@ -7,10 +7,17 @@
 namespace mpt::report::detail {
 
 std::string html_of(table const& content) {
-  std::string out = fmt::format(
+  std::string out;
+  if (!content.id.empty())
+    out = fmt::format(
+        "<label class=\"search\" hidden>Search <input type=\"search\" data-table=\"{}\" "
+        "autocomplete=\"off\"><span role=\"status\"></span></label>",
+        content.id);
+  out += fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">"
-      "<table{1}><caption>{0}</caption><thead><tr>",
-      escape(content.caption), content.has_text ? " class=\"text\"" : "");
+      "<table{1}{2}><caption>{0}</caption><thead><tr>",
+      escape(content.caption), content.has_text ? " class=\"text\"" : "",
+      content.id.empty() ? "" : fmt::format(" id=\"{}\"", content.id));
   for (auto const& title : content.titles)
     out += fmt::format("<th scope=\"col\">{}</th>", escape(title));
   out += "</tr></thead><tbody>\n";

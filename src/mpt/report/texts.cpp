@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <ctime>
 #include <map>
 #include <set>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <mpt/console/format.hpp>
+#include <mpt/report/detail/json_values.hpp>
 #include <mpt/report/detail/sections.hpp>
 #include <mpt/report/page.hpp>
 
@@ -55,13 +58,42 @@ std::string sample_list(shown_run const& run, std::int64_t batch) {
 
 }  // namespace
 
+std::string origin(std::vector<shown_run> const& runs) {
+  table facts{.caption = "Of the last program of a run", .titles = {""}, .has_text = true};
+  for (auto const& run : runs) facts.titles.push_back(run.record->name);
+  auto const add = [&](std::string_view name, auto const& text_of_run) {
+    std::vector row{std::string(name)};
+    for (auto const& run : runs) row.push_back(cut(text_of_run(*run.record), longest_text));
+    bool const is_known =
+        std::any_of(row.begin() + 1, row.end(), [](auto const& cell) { return !cell.empty(); });
+    if (is_known) facts.rows.push_back(std::move(row));
+  };
+  add("began", [](run_record const& run) {
+    double const began = run.programs.empty() ? 0 : run.programs.back().began;
+    return began > 0 ? fmt::format("{:%Y-%m-%d %H:%M:%S} UTC",
+                                   fmt::gmtime(static_cast<std::time_t>(began)))
+                     : "";
+  });
+  for (auto const& [name, key] : {std::pair{"command", "command"},
+                                  {"folder", "working_folder"},
+                                  {"commit there", "commit"},
+                                  {"machine of rank 0", "machine"},
+                                  {"device", "device"},
+                                  {"model", "model"},
+                                  {"precision", "precision"},
+                                  {"ranks", "layout"}})
+    add(name, [key = key](run_record const& run) { return text_at(run.start, key); });
+  return facts.rows.empty() ? "" : section("origin", "How it was started", html_of(facts));
+}
+
 std::string configuration(std::vector<shown_run> const& runs) {
   auto const keys = keys_of(runs);
   if (keys.empty()) return "";
   if (runs.size() == 1) {
     table whole{.caption = "Keys as they were written, with what the command line set",
                 .titles = {"key", "value"},
-                .has_text = true};
+                .has_text = true,
+                .id = "keys"};
     for (auto const& [key, values] : keys)
       whole.rows.push_back({escape(key), cut(values.front(), longest_value)});
     return section("configuration", "Configuration",
@@ -71,7 +103,8 @@ std::string configuration(std::vector<shown_run> const& runs) {
   table different{.caption = "Keys that differ", .titles = {"key"}, .rows = {}, .has_text = true};
   table equal{.caption = "Keys that are the same in all runs",
               .titles = {"key", "value"},
-              .has_text = true};
+              .has_text = true,
+              .id = "keys"};
   for (auto const& run : runs) different.titles.push_back(run.record->name);
   for (auto const& [key, values] : keys) {
     if (is_same(values)) {

@@ -23,8 +23,10 @@ namespace mpt::trackers {
 
 using remedy = send_failure::remedy;
 
-std::vector<std::string> companion_words(std::string const& python) {
-  return {python, "-c", std::string(companion_script)};
+std::vector<std::string> companion_words(std::string const& python, bool is_of_run) {
+  std::vector<std::string> words{python, "-c", std::string(companion_script)};
+  if (is_of_run) words.push_back(std::to_string(::getpid()));
+  return words;
 }
 
 companion_sender::companion_sender(std::vector<std::string> words, std::filesystem::path log)

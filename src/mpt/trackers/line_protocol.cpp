@@ -16,6 +16,11 @@ using nlohmann::json;
 }
 
 [[nodiscard]] json value_of(written_key const& setting) {
+  if (setting.items) {
+    json list = json::array();
+    for (auto const& item : *setting.items) list.push_back(value_of(item));
+    return list;
+  }
   if (setting.is_string) return setting.text;
   if (setting.text == "null") return nullptr;
   if (auto const integer = parse_integer(setting.text)) return *integer;

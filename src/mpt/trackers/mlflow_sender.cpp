@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include <fmt/format.h>
@@ -35,6 +36,20 @@ constexpr std::string_view run_tag = "parallellm_run";  // its value is the run'
   for (auto const& pattern : patterns)
     if (::fnmatch(pattern.get<std::string>().c_str(), name.c_str(), 0) == 0) return true;
   return false;
+}
+
+/// ": " and what a server says in its answer: MLflow's message, or a plain text; "" for a page.
+[[nodiscard]] std::string reason_in(std::string_view body) {
+  constexpr std::size_t longest = 200;
+  auto const parsed = json::parse(body, nullptr, false);
+  if (parsed.is_object())
+    return parsed.contains("message") && parsed["message"].is_string()
+               ? ": " + shown_text(shortened(parsed["message"].get<std::string>(), longest))
+               : "";
+  bool const is_text = body.find_first_of("<{[") == std::string_view::npos;
+  while (!body.empty() && std::isspace(static_cast<unsigned char>(body.back())) != 0)
+    body.remove_suffix(1);
+  return is_text && !body.empty() ? ": " + shown_text(shortened(body, longest)) : "";
 }
 
 [[nodiscard]] std::string_view first_line(std::string_view lines) {
@@ -85,6 +100,17 @@ std::string mlflow_name(std::string_view name, std::size_t most_bytes) {
   return path;
 }
 
+std::string mlflow_names::find(std::string_view name) {
+  auto const [known, is_new] = names_.try_emplace(std::string(name));
+  if (!is_new) return known->second;
+  auto plain = mlflow_name(name, most_bytes_);
+  for (int number = 2; !used_.insert(plain).second; ++number) {
+    auto const ending = fmt::format("_{}", number);
+    plain = mlflow_name(name, most_bytes_ - ending.size()) + ending;
+  }
+  return known->second = plain;
+}
+
 bool is_server_address(std::string_view uri) {
   return (uri.starts_with("http://") || uri.starts_with("https://")) &&
          uri.find('@') == std::string_view::npos;
@@ -95,7 +121,8 @@ mlflow_sender::mlflow_sender(http_client client, std::filesystem::path state_fil
     : client_(std::move(client)),
       state_file_(std::move(state_file)),
       longest_wait_(longest_wait),
-      limits_(limits) {
+      limits_(limits),
+      metric_names_(limits.name_bytes) {
   if (!parallel::files::exists(state_file_)) return;
   auto const state = json::parse(parallel::read_text_file(state_file_, 65536), nullptr, false);
   if (!state.is_object()) return;  // all is sent again, into a new run
@@ -136,23 +163,23 @@ json mlflow_sender::ask(std::string_view method, std::string_view endpoint, json
 
 void mlflow_sender::refuse(std::string_view endpoint, http_answer const& answer) const {
   auto const status = answer.status;
+  auto const reason = reason_in(answer.body);
   if (status == 408 || status == 429 || status >= 500)
-    throw send_failure(parallel::concat(uri_, " answers with status ", status), remedy::wait);
-  if (status == 401 || status == 403)
-    throw send_failure(
-        parallel::concat(uri_, " refuses the credentials (status ", status,
-                         "); set $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USERNAME and "
-                         "$MLFLOW_TRACKING_PASSWORD"),
-        remedy::give_up);
-  auto const parsed = json::parse(answer.body, nullptr, false);
-  auto const reason =
-      parsed.is_object() && parsed.contains("message") && parsed["message"].is_string()
-          ? ": " + shown_text(parsed["message"].get<std::string>().substr(0, 200))
-          : std::string();
+    throw send_failure(parallel::concat(uri_, " answers with status ", status, reason),
+                       remedy::wait);
+  bool const refuses_host = reason.find("Host header") != std::string::npos;
+  bool const refuses_user = (status == 401 || status == 403) && !refuses_host;
+  auto const* const advice =
+      refuses_host   ? "; start it with the name in this address among its allowed hosts: mlflow "
+                       "server --allowed-hosts NAME:PORT, or give an address that it allows"
+      : refuses_user ? "; set $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USERNAME and "
+                       "$MLFLOW_TRACKING_PASSWORD, of a user who may write there"
+      : status >= 300 && status < 400 ? "; give the address that it redirects to"
+                                      : "";
+  // what a server says of credentials may hold them
   throw send_failure(
-      parallel::concat(
-          uri_, " refuses ", endpoint, " (status ", status, ")", reason,
-          status >= 300 && status < 400 ? "; give the address that it redirects to" : ""),
+      parallel::concat(uri_, " refuses ", refuses_user ? "the credentials" : endpoint, " (status ",
+                       status, ")", refuses_user ? "" : reason, advice),
       remedy::give_up);
 }
 
@@ -203,10 +230,11 @@ std::string mlflow_sender::find_run(std::string const& experiment, json const& i
 std::string mlflow_sender::create_run(std::string const& experiment, json const& init,
                                       cancellation const& is_cancelled) const {
   auto const run_name = settings_.at("run_name").get<std::string>();
-  json tags = json::array({{{"key", "composer_run_name"}, {"value", run_name}},
-                           {{"key", run_tag}, {"value", init.at("run")}}});
+  mlflow_names names(limits_.name_bytes);
+  json tags = json::array({{{"key", names.find("composer_run_name")}, {"value", run_name}},
+                           {{"key", names.find(run_tag)}, {"value", init.at("run")}}});
   for (auto const& [name, text] : settings_.at("tags").items())
-    tags.push_back({{"key", mlflow_name(name, limits_.name_bytes)},
+    tags.push_back({{"key", names.find(name)},
                     {"value", shortened(text.get<std::string>(), limits_.tag_bytes)}});
   auto const created = ask("POST", "runs/create",
                            {{"experiment_id", experiment},
@@ -250,9 +278,10 @@ void mlflow_sender::begin(json const& init, cancellation const& is_cancelled) {
 
 void mlflow_sender::log_params(json const& config, cancellation const& is_cancelled) const {
   std::vector<json> params;
+  mlflow_names names(limits_.name_bytes);
   for (auto const& [name, text] : config.items())
     if (!matches_any(name, settings_.at("ignore_hyperparameters")))
-      params.push_back({{"key", mlflow_name(name, limits_.name_bytes)},
+      params.push_back({{"key", names.find(name)},
                         {"value", shortened(text.get<std::string>(), limits_.param_bytes)}});
   for (auto& list : split_list(std::move(params), limits_.params, limits_.bytes))
     static_cast<void>(ask("POST", "runs/log-batch",
@@ -264,8 +293,7 @@ void mlflow_sender::add_metrics(json const& line, std::vector<json>& metrics) {
   for (auto const& [name, value] : line.at("values").items()) {
     if (matches_any(name, settings_.at("ignore_metrics"))) continue;
     auto const wanted = renamed.contains(name) ? renamed.at(name).get<std::string>() : name;
-    auto const key = mlflow_name(wanted, limits_.name_bytes);
-    metrics.push_back({{"key", key},
+    metrics.push_back({{"key", metric_names_.find(wanted)},
                        {"value", value},
                        {"timestamp", line.at("time")},
                        {"step", line.at("step")}});

@@ -189,18 +189,18 @@ template <class Open>
                                                            std::vector<written_key> const& settings,
                                                            bool is_resumed) {
   journal_folder const journals(folder, tracker.module);
-  return open_or_note(journals, tracker.id, is_resumed,
-                      [&](run_identity const& run, std::vector<std::string> notes) {
-                        auto settings_of_client = tracker;
-                        if (!notes.empty())
-                          settings_of_client.resume.clear();  // it is another run, a new one
-                        return std::make_unique<run_tracker>(
-                            journals, run,
-                            std::make_unique<companion_sender>(companion_words(tracker.python),
-                                                               folder / (tracker.module + ".log")),
-                            init_line(settings_of_client, run, settings), std::move(notes),
-                            send_command(tracker.python));
-                      });
+  return open_or_note(
+      journals, tracker.id, is_resumed,
+      [&](run_identity const& run, std::vector<std::string> notes) {
+        auto settings_of_client = tracker;
+        if (!notes.empty()) settings_of_client.resume.clear();  // it is another run, a new one
+        return std::make_unique<run_tracker>(
+            journals, run,
+            std::make_unique<companion_sender>(companion_words(tracker.python, true),
+                                               folder / (tracker.module + ".log")),
+            init_line(settings_of_client, run, settings), std::move(notes),
+            send_command(tracker.python));
+      });
 }
 
 [[nodiscard]] std::unique_ptr<tracker> open_mlflow(fs::path const& folder,

@@ -10,6 +10,9 @@
 namespace mpt {
 namespace {
 
+/// The mapping whose keys are names of models and data sets, in which dots are common.
+constexpr std::string_view mapping_of_names = "mirrors.";
+
 void merge_into(config_node& target, config_node value) {
   if (!target.is_map() || !value.is_map()) {
     target = std::move(value);
@@ -59,7 +62,8 @@ void apply_override(config_node& root, std::string_view text, config_limits cons
   while (true) {
     parallel::require(++depth <= limits.depth, location, ": '", printable(text),
                       "' is nested more than ", limits.depth, " levels deep");
-    auto const dot = remaining_path.find('.');
+    bool const is_whole_name = depth == 2 && text.starts_with(mapping_of_names);
+    auto const dot = is_whole_name ? std::string_view::npos : remaining_path.find('.');
     std::string const segment(remaining_path.substr(0, dot));
     parallel::require(!segment.empty(), location, ": '", printable(text),
                       "': a part of the key is empty");

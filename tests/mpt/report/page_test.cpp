@@ -76,6 +76,46 @@ TEST_CASE("report page: every chart has a table, and nothing comes from a networ
         mpt::report::has_charts());
 }
 
+TEST_CASE("report page: every logged number is in a table that can be searched") {
+  auto run = long_run("one", 10);
+  run.curves["l2_norm/moment/block<3>"].add(5, 0.125);
+  run.curves["l2_norm/moment/block<3>"].add(10, 0.25);
+  auto const page = mpt::report::page_of({run, long_run("two", 10)}, "");
+  CHECK(count(page, "data-table=\"all-metrics\"") == 1);
+  CHECK(page.find("<th scope=\"row\">l2_norm/moment/block&lt;3&gt;</th><td>0.25</td><td>0.125</td>"
+                  "<td>0.25</td><td>–</td><td>–</td><td>–</td>") != std::string::npos);
+  CHECK(page.find("<th scope=\"row\">seconds of batch</th>") == std::string::npos);
+  if (mpt::report::has_charts())
+    CHECK(page.find(R"("x":[5,10],"y":[0.125,0.25],"name":"one","run":0)") != std::string::npos);
+}
+
+TEST_CASE("report page: how far a running run is, why one failed, and how it was started") {
+  auto run = long_run("one", 250);
+  run.start = {{"command", "pretrain 'a b.yaml' <x>"},
+               {"machine", "node7"},
+               {"configuration", {{"seed", "17"}}}};
+  run.programs = {{.first_batch = 1, .last_batch = 250, .total_batches = 1000}};
+  run.writer = mpt::report::writer_state::alive;
+  run.seconds_left = 3723;
+  auto const running = mpt::report::page_of({run}, "");
+  CHECK(running.find("<span class=\"badge good\">running</span>") != std::string::npos);
+  CHECK(running.find("<p>Batch 250 of 1,000 (25.0 %, 1:02:03 left)<progress max=\"1000\" "
+                     "value=\"250\">") != std::string::npos);
+  CHECK(running.find(
+            "<th scope=\"row\">command</th><td>pretrain &#39;a b.yaml&#39; &lt;x&gt;</td>") !=
+        std::string::npos);
+  CHECK(running.find("<th scope=\"row\">machine of rank 0</th><td>node7</td>") !=
+        std::string::npos);
+  CHECK(running.find("<th scope=\"row\">commit there</th>") == std::string::npos);
+  CHECK(count(running, "data-table=\"keys\"") == 1);
+  run.programs.back().failure = "batch 250: the loss is <nan>";
+  auto const failed = mpt::report::page_of({run}, "");
+  CHECK(failed.find("<span class=\"badge open\">failed</span>") != std::string::npos);
+  CHECK(failed.find("<p class=\"reason\">batch 250: the loss is &lt;nan&gt;</p>") !=
+        std::string::npos);
+  CHECK(failed.find("<progress") == std::string::npos);
+}
+
 TEST_CASE("report page: every evaluation set has a row, and the comparison names its own") {
   auto const run = [](std::string name, std::vector<std::string> const& labels, double loss) {
     auto out = long_run(std::move(name), 20);

@@ -1,12 +1,16 @@
 // A run is read from its journal, its metrics and its summary, whichever of them are there and
 // sound.
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <mpt/report/run_facts.hpp>
 #include <mpt/report/run_record.hpp>
+#include <parallel/checkpoint/claims/claim_file.hpp>
+#include <parallel/checkpoint/claims/this_process.hpp>
 #include <parallel/support/files.hpp>
 
 namespace report_run_record_test {
@@ -86,6 +90,78 @@ TEST_CASE("run record: a program that was killed before its first batch takes no
   CHECK(run.programs[0].spent.training == 0);
   CHECK(run.programs[1].spent.training == doctest::Approx(3));
   CHECK(run.programs[2].spent.training == doctest::Approx(2));
+}
+
+TEST_CASE("run record: it says whether a run trains, has failed and why, or was killed") {
+  namespace checkpoint = parallel::checkpoint;
+  auto const start = std::string("{\"event\":\"start\",\"time\":1000,\"run_name\":\"r\"}\n") +
+                     "{\"event\":\"train\",\"time\":1003,\"batches\":0,\"total_batches\":40}\n";
+  auto const end = [](bool is_stopped) {
+    return std::string("{\"event\":\"end\",\"time\":1010,\"batches\":8,\"stopped\":") +
+           (is_stopped ? "true}\n" : "false}\n");
+  };
+  auto const failed = "{\"event\":\"failed\",\"time\":1010,\"text\":\"the loss is not finite\"}\n";
+  auto const claim = [](std::string const& scope, std::string const& number) {
+    return checkpoint::claim_files::format(
+        {.text = {}, .token = "t", .holder = "h", .scope = scope, .number = number, .series = ""});
+  };
+  auto const own_scope = checkpoint::scope_of_processes();
+  auto const alive = claim(own_scope, checkpoint::number_of_this_process());
+  auto ended = alive;
+  ended.replace(ended.rfind("beat "), std::string::npos, checkpoint::claim_files::ended_text);
+  struct row {
+    std::string journal, claim, state;
+  };
+  for (auto const& [journal, claim_text, state] :
+       {row{start + end(false), ended, "complete"},
+        row{start + end(true), ended, "stopped by a signal"}, row{start + failed, ended, "failed"},
+        row{start, ended, "failed"}, row{start, alive, "running"},
+        row{start, claim("another machine", "7/7"), "running"},
+        row{start, claim(own_scope, "1/1"), "killed"}, row{start, "", "not ended"}}) {
+    test::temporary_folder const folder;
+    write_all(folder / "run.jsonl", journal);
+    if (!claim_text.empty()) write_all(folder / ".lock-3", claim_text);
+    auto const run = mpt::report::read_run(folder.path());
+    CHECK(facts_of(run).state == state);
+    CHECK(run.programs.back().total_batches == 40);
+    if (journal == start + failed) CHECK(run.programs.back().failure == "the loss is not finite");
+    if (state != "running") continue;
+    std::filesystem::last_write_time(
+        folder / ".lock-3", std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    CHECK(facts_of(mpt::report::read_run(folder.path())).state == "killed");
+  }
+}
+
+TEST_CASE("run record: a folder that was copied has its own curves, not those of the original") {
+  test::temporary_folder const folder;
+  auto const original = folder / "a" / "saves";
+  std::filesystem::create_directories(original);
+  for (bool const is_old_journal : {false, true}) {
+    auto const metrics = folder / "a" / "metrics.jsonl";
+    nlohmann::json start{{"event", "start"}, {"time", 1}, {"metrics_file", metrics.string()}};
+    if (!is_old_journal) start["save_folder"] = original.string();
+    write_all(original / "run.jsonl", start.dump() + "\n");
+    write_all(metrics, batch_line(1, 1, 3));
+    std::filesystem::remove_all(folder / "b");
+    std::filesystem::copy(folder / "a", folder / "b", std::filesystem::copy_options::recursive);
+    write_all(metrics, batch_line(1, 1, 3) + batch_line(2, 2, 2));  // the original goes on
+    auto const last_batch = [&](std::filesystem::path const& path) {
+      return mpt::report::read_run(path).find("loss/train/total").batches.back();
+    };
+    CHECK(last_batch(folder / "a") == 2);
+    CHECK(last_batch(original) == 2);
+    CHECK(last_batch(folder / "b") == 1);
+    if (is_old_journal) continue;
+    CHECK(last_batch(folder / "b" / "saves") == 1);
+    std::filesystem::remove(folder / "b" / "metrics.jsonl");
+    auto const copy = mpt::report::read_run(folder / "b");
+    CHECK(copy.find("loss/train/total").empty());
+    CHECK(copy.problems ==
+          std::vector<std::string>{metrics.string() +
+                                   ": is the metrics_file of the folder of which this one is a "
+                                   "copy, so its curves are not shown; copy it into " +
+                                   (folder / "b").string() + ", too"});
+  }
 }
 
 TEST_CASE("run record: damaged lines are named with file and line, and the rest is read") {

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 #include <doctest/doctest.h>
 
 #include <mpt/trackers/companion_sender.hpp>
@@ -36,6 +38,7 @@ def write(*call):
     with open(FILE, "a") as out:
         print(json.dumps(call), file=out)
 class Settings(dict):
+    model_fields = {"x_stats_pid": int, "x_disable_stats": bool}  # some versions lack others
     def __init__(self, **values): super().__init__(values)
 class Table:
     def __init__(self, columns, data): self.rows = [columns] + data
@@ -93,14 +96,16 @@ class SQLiteStorage:
                 if (row["name"], row["run"]) == (run, run_id)]
 )");
   }
-  [[nodiscard]] std::vector<std::string> words() const {
-    return {"env",
-            "PYTHONPATH=" + folder.path().string(),
-            "CALLS=" + (folder / "calls").string(),
-            "PYTHONDONTWRITEBYTECODE=1",
-            "python3",
-            "-c",
-            std::string(mpt::trackers::companion_script)};
+  [[nodiscard]] std::vector<std::string> words(bool is_of_run = false) const {
+    std::vector<std::string> out{
+        "env",
+        "PYTHONPATH=" + folder.path().string(),
+        "CALLS=" + (folder / "calls").string(),
+        "PYTHONDONTWRITEBYTECODE=1",
+    };
+    for (auto const& word : mpt::trackers::companion_words("python3", is_of_run))
+      out.push_back(word);
+    return out;
   }
   [[nodiscard]] std::vector<nlohmann::json> calls() const {
     std::vector<nlohmann::json> found;
@@ -119,7 +124,7 @@ std::string init() {
          "\n";
 }
 std::string batch(std::int64_t step, nlohmann::ordered_json const& record) {
-  return mpt::trackers::log_line(step, 0, record) + "\n";
+  return mpt::trackers::log_line(step, 1000 * step + 250, record) + "\n";
 }
 
 /// Sends `lines` and waits for the client; returns the message of the failure, which must leave
@@ -139,8 +144,9 @@ std::string failure_of(companion_sender& sender, std::string const& lines,
 TEST_CASE("companion: W&B's client is called with the run's settings, numbers and samples") {
   client_folder const client;
   if (!client.has_python) return;
-  companion_sender sender(client.words(), client.folder / "log");
+  companion_sender sender(client.words(true), client.folder / "log");
   auto const lines = init() + batch(1, {{"loss", 0.1}, {"unit", "hours"}, {"nan", std::nan("")}}) +
+                     batch(1, {{"console", "eval at 1 ba"}}) +
                      batch(2, {{"loss", 2}, {"generations/0", "a b"}}) + init() +
                      mpt::trackers::finish_line(mpt::trackers::run_end::finished, 1) + "\n";
   CHECK(sender.send(lines, is_not_cancelled) == lines.size());
@@ -151,17 +157,34 @@ TEST_CASE("companion: W&B's client is called with the run's settings, numbers an
   CHECK(calls[0][1] == json{{"model", {{"d_model", 48}}}, {"seed", 17}});
   CHECK(calls[0][2] ==
         json{{"project", "p"}, {"name", "n"}, {"tags", {"t"}}, {"id", "abc"}, {"resume", "allow"}});
-  CHECK(calls[1] == json{"log", 1, {{"loss", "0.1"}, {"unit", "'hours'"}, {"nan", "nan"}}});
+  CHECK(calls[0][3] == json{{"console", "wrap"}, {"silent", true}, {"x_stats_pid", ::getpid()}});
+  CHECK(calls[1] ==
+        json{"log",
+             1,
+             {{"loss", "0.1"}, {"unit", "'hours'"}, {"nan", "nan"}, {"_timestamp", "1.25"}}});
   CHECK(calls[2] ==
         json{"log",
              2,
              {{"loss", "2"},
+              {"_timestamp", "2.25"},
               {"generations", {{"step", "name", "text"}, {2, "generations/0", "a b"}}}}});
   CHECK(calls[3] == json{"finish", 0});
+  CHECK(test::contains(test::read_all(client.folder / "log"), "eval at 1 ba\n"));  // its output
   auto const notes = sender.take_notes();
   REQUIRE(notes.size() == 1);
   auto const folder = (client.folder / "offline-run-1").string();
   CHECK(notes[0] == "run abc in " + folder + "; send it: wandb sync " + folder);
+}
+
+TEST_CASE(
+    "companion: the client measures nothing of the program that sends a run's journal later") {
+  client_folder const client;
+  if (!client.has_python) return;
+  companion_sender sender(client.words(), client.folder / "log");
+  static_cast<void>(sender.send(init(), is_not_cancelled));
+  sender.complete(is_not_cancelled);
+  CHECK(client.calls().at(0)[3] ==
+        nlohmann::json{{"console", "wrap"}, {"silent", true}, {"x_disable_stats", true}});
 }
 
 TEST_CASE("companion: an offline folder that was deleted is written again, with all lines") {

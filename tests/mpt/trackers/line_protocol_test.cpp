@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/trackers/line_protocol.hpp>
+#include <mpt/yaml/document.hpp>
 
 namespace line_protocol_test {
 
@@ -53,7 +54,10 @@ TEST_CASE("line protocol: W&B's init line has what is written, and the configura
       .project = "p", .name = "run 1", .tags = {"a", "b"}, .mode = "offline"};
   auto const line = json::parse(trackers::init_line(
       tracker, {.key = "abc", .is_resumed = true},
-      {{"seed", "17"}, {"optimizer.lr", "1e-3"}, {"autoresume", "true"}, {"version", "17", true}}));
+      mpt::written_keys(mpt::parse_yaml("seed: 17\noptimizer: {lr: 1e-3, betas: [0.9, 1, true]}\n"
+                                        "autoresume: true\nversion: '17'\nnames: [a, '2', 'b, c']\n"
+                                        "none: []\n",
+                                        "f.yaml"))));
   CHECK(line.at("type") == "init");
   CHECK(line.at("protocol") == 1);
   CHECK(line.at("client") == "wandb");
@@ -61,8 +65,13 @@ TEST_CASE("line protocol: W&B's init line has what is written, and the configura
   CHECK(line.at("resumed") == true);
   CHECK(line.at("settings") ==
         json{{"project", "p"}, {"name", "run 1"}, {"tags", {"a", "b"}}, {"mode", "offline"}});
-  CHECK(line.at("config") ==
-        json{{"seed", 17}, {"optimizer.lr", 1e-3}, {"autoresume", true}, {"version", "17"}});
+  CHECK(line.at("config") == json{{"seed", 17},
+                                  {"optimizer.lr", 1e-3},
+                                  {"optimizer.betas", {0.9, 1, true}},
+                                  {"autoresume", true},
+                                  {"version", "17"},
+                                  {"names", {"a", "2", "b, c"}},
+                                  {"none", json::array()}});
 }
 
 TEST_CASE("line protocol: MLflow's init line has texts alone, and the group as a tag") {

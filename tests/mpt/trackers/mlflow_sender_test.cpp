@@ -145,6 +145,34 @@ TEST_CASE("MLflow: names are changed to what its server accepts") {
   CHECK(mlflow_name(std::string(300, 'a')).size() == 250);
 }
 
+TEST_CASE("MLflow: names that would become one name stay apart") {
+  mpt::trackers::mlflow_names names(16);
+  std::vector<std::pair<std::string, std::string>> const rows{
+      {"mirrors.a+b", "mirrors.a_b"},
+      {"mirrors.a@b", "mirrors.a_b_2"},
+      {"mirrors.a_b", "mirrors.a_b_3"},
+      {"mirrors.a+b", "mirrors.a_b"},
+      {"a", "a"},
+      {"b_2", "b_2"},
+      {"b+2", "b_2_2"},
+      {"a long name of one", "a long name of o"},
+      {"a long name of old", "a long name of_2"}};
+  for (auto const& [name, expected] : rows) CHECK(names.find(name) == expected);
+
+  fake_server server;
+  sending sent(server);
+  sent.send_all(init(false, {{"mirrors.a+b", "/x"}, {"mirrors.a@b", "/y"}}) +
+                batch(1, {{"a(b", 1}, {"a)b", 2}, {"old", 3}, {"new", 4}}) +
+                batch(2, {{"a)b", 5}}));
+  auto const batches = server.bodies("runs/log-batch");
+  REQUIRE(batches.size() == 2);
+  CHECK(batches[0].at("params") == json{{{"key", "mirrors.a_b"}, {"value", "/x"}},
+                                        {{"key", "mirrors.a_b_2"}, {"value", "/y"}}});
+  std::vector<std::string> metrics;
+  for (auto const& metric : batches[1].at("metrics")) metrics.push_back(metric.at("key"));
+  CHECK(metrics == std::vector<std::string>{"a_b", "a_b_2", "new", "new", "a_b_2"});
+}
+
 TEST_CASE("MLflow: a run is begun with its tags and parameters, followed and ended") {
   fake_server server;
   sending sent(server);
@@ -301,7 +329,13 @@ TEST_CASE("MLflow: what a server answers says whether to try again") {
            {{503, ""}, remedy::wait, "http://h:1 answers with status 503"},
            {{429, ""}, remedy::wait, "status 429"},
            {{401, ""}, remedy::give_up, "refuses the credentials (status 401); set $MLFLOW_"},
-           {{403, "secret"}, remedy::give_up, "refuses the credentials (status 403)"},
+           {{403, "secret"}, remedy::give_up, "refuses the credentials (status 403); set"},
+           {{403, "Invalid Host header - possible DNS rebinding attack detected\n"},
+            remedy::give_up,
+            "http://h:1 refuses experiments/get-by-name?experiment_name=a%20b%2F%C3%BC (status "
+            "403): Invalid Host header - possible DNS rebinding attack detected; start it with"},
+           {{400, "no such API"}, remedy::give_up, "(status 400): no such API"},
+           {{400, "<html>no such page</html>"}, remedy::give_up, "(status 400)"},
            {{302, ""}, remedy::give_up, "give the address that it redirects to"},
            {{200, "<html>"}, remedy::give_up, "is it an MLflow server?"},
            {{200, "{}"}, remedy::give_up, "lacks a value"},

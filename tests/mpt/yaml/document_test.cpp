@@ -51,6 +51,17 @@ TEST_CASE("command-line override: list items are named by number") {
   CHECK(root.find("l")->items[1].find("a")->text == "3");
 }
 
+TEST_CASE("command-line override: a name in `mirrors` may hold dots") {
+  auto const root = mpt::make_document(
+      "mirrors: {org/a-0.5: /old}\n", "f.yaml",
+      std::vector<std::string>{"mirrors.org/a-0.5=/new", "mirrors.gpt2=/g", "mirrors.o/b.c.d=/d"});
+  auto const& mirrors = *root.find("mirrors");
+  REQUIRE(mirrors.keys.size() == 3);
+  CHECK(mirrors.find("org/a-0.5")->text == "/new");
+  CHECK(mirrors.find("gpt2")->text == "/g");
+  CHECK(mirrors.find("o/b.c.d")->text == "/d");
+}
+
 TEST_CASE("command-line override: each invalid one is an error") {
   for (auto const& [text, message] : test::text_cases("mpt/yaml/texts.txt", "invalid overrides"))
     CHECK(problem("s: text\nl: [1]\n", {text}) == message);

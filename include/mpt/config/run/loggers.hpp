@@ -63,7 +63,8 @@ struct loggers_config {
   }
 };
 
-/// Reads `loggers` of a run of that name.
-[[nodiscard]] loggers_config read_loggers(config_reader reader, std::string const& run_name);
+/// Reads `loggers` of a run of that name, which saves into `save_folder` ("": nowhere).
+[[nodiscard]] loggers_config read_loggers(config_reader reader, std::string const& run_name,
+                                          std::string const& save_folder = {});
 
 }  // namespace mpt

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include <mpt/report/run_facts.hpp>
 #include <mpt/report/run_record.hpp>
 
@@ -20,9 +22,16 @@ struct shown_run {
 /// runs are on the same set.
 [[nodiscard]] std::string overview(std::vector<shown_run> const& runs, bool has_common_set);
 [[nodiscard]] std::string figures(std::vector<run_record> const& runs);
+/// Every number that the runs logged, as a table that is searched, of which charts are drawn.
+[[nodiscard]] std::string all_metrics(std::vector<run_record> const& runs);
+/// Those numbers for the script: with the names that the table has, and few points.
+[[nodiscard]] nlohmann::ordered_json data_of_metrics(std::vector<run_record> const& runs);
+/// Batches and values, null where they are not finite.
+[[nodiscard]] nlohmann::ordered_json to_json(curve const& points);
 [[nodiscard]] std::string published_table(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string spent_time(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string memory(std::vector<shown_run> const& runs);
+[[nodiscard]] std::string origin(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string configuration(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string samples(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string plan_picture(std::vector<shown_run> const& runs);
@@ -34,6 +43,7 @@ struct table {
   std::vector<std::string> titles;                  // text
   std::vector<std::vector<std::string>> rows = {};  // HTML
   bool has_text = false;                            // else all columns but the first are numbers
+  std::string id = {};                              // of a table that can be searched
 };
 [[nodiscard]] std::string html_of(table const& content);
 

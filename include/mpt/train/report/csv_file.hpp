@@ -25,7 +25,8 @@ class csv_file {
  public:
   /// Opens `path`, whose rows stay and whose columns go on, or makes it with its folder. A row that
   /// a killed program left without an end is cut off, which a note tells. Throws for a file that is
-  /// not such a table, and where rows follow a quote mark that is never closed.
+  /// not such a table or that another run writes, and where rows follow a quote mark that is never
+  /// closed.
   explicit csv_file(std::filesystem::path path);
 
   void add(nlohmann::ordered_json const& record);
@@ -52,7 +53,8 @@ class csv_file {
   std::vector<std::string> notes_;
   std::unordered_map<std::string, std::size_t> positions_;  ///< of the columns, by name
   appended_file file_;
-  std::uint64_t lost_ = 0;  ///< rows lost in files that were written anew since
+  parallel::descriptor lock_;  ///< of the file, for this run alone; of no other kind of output
+  std::uint64_t lost_ = 0;     ///< rows lost in files that were written anew since
 };
 
 }  // namespace mpt

@@ -59,9 +59,11 @@ struct batch_record {
 class reporter {
  public:
   /// `first_batch`: the first batch that will be reported. `open_trackers` may be empty.
+  /// `total_batches`: of the run; 0: unknown.
   reporter(data_config const& data, checkpoint_config const& checkpoint,
            callbacks_config const& callbacks, output_config const& output, int ranks,
-           std::int64_t first_batch, tracker_opener const& open_trackers = {});
+           std::int64_t first_batch, tracker_opener const& open_trackers = {},
+           std::int64_t total_batches = 0);
   reporter(reporter&&) = delete;
 
   /// Without `finish` the run has failed: ends the trackers so, and shows their messages.

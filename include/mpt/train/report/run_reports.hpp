@@ -47,7 +47,8 @@ class run_reports {
   void open(tracker_opener const& open_trackers) {
     if (run_.comm.rank() == 0)
       report_.emplace(run_.config.data, run_.config.checkpoint, run_.config.callbacks,
-                      run_.config.output, run_.comm.size(), run_.batch + 1, open_trackers);
+                      run_.config.output, run_.comm.size(), run_.batch + 1, open_trackers,
+                      total_batches(run_.clock));
   }
   void say(std::string const& text) {
     if (report_ && !text.empty()) report_->note(text, run_.batch);
@@ -99,7 +100,8 @@ class run_reports {
   /// Fills in the summary at the end of the run. Collective.
   void finish() {
     auto& summary = run_.summary;
-    peak_->finish(pace_.mean_padded_tokens_per_second() * utilisation_.flops_per_token, run_.comm,
+    peak_->finish(pace_.training_seconds(),
+                  pace_.mean_padded_tokens_per_second() * utilisation_.flops_per_token, run_.comm,
                   run_.host);
     summary.device_memory_by_rank =
         values_by_rank(peak_device_bytes(device_), run_.comm, run_.host);

@@ -124,12 +124,15 @@ class watched_peak {
   static constexpr std::string_view configured = "gpu_flops_available";
 
   /// `source`: where `flops` come from, for messages. `remeasure_rate`: measures again for about
-  /// `seconds` (collective); empty where the peak was not measured.
-  watched_peak(double flops, std::string source, std::function<double()> remeasure_rate = {})
+  /// `seconds` (collective); empty where the peak was not measured. `cost`: the seconds that
+  /// this is expected to take, until it has been done.
+  watched_peak(double flops, std::string source, std::function<double()> remeasure_rate = {},
+               double cost = seconds)
       : flops_(flops),
         first_(flops),
         source_(std::move(source)),
-        remeasure_rate_(std::move(remeasure_rate)) {}
+        remeasure_rate_(std::move(remeasure_rate)),
+        cost_(cost) {}
 
   [[nodiscard]] double flops() const { return flops_; }
   [[nodiscard]] std::string const& source() const { return source_; }
@@ -140,15 +143,16 @@ class watched_peak {
 
   /// Collective, after the `batch`-th batch of this program (from 1): measures again after batches
   /// whose number is a power of two, if the measurement costs rank 0 less than 2 % of the `trained`
-  /// seconds since the last one, or if rank 0 doubts the peak.
+  /// seconds since the last one; 10 % if rank 0 doubts the peak.
   void update(std::int64_t batch, double trained, double rate, parallel::any_communicator& comm,
               parallel::host::stream& exchanges);
 
-  /// Collective, at the end of a run that did `rate` FLOP/s.
-  void finish(double rate, parallel::any_communicator& comm, parallel::host::stream& exchanges);
+  /// Collective, at the end of a run that did `rate` FLOP/s in the `trained` seconds.
+  void finish(double trained, double rate, parallel::any_communicator& comm,
+              parallel::host::stream& exchanges);
 
  private:
-  void remeasure(double rate, bool is_due, parallel::any_communicator& comm,
+  void remeasure(double trained, double rate, parallel::any_communicator& comm,
                  parallel::host::stream& exchanges);
 
   double flops_;
@@ -156,6 +160,7 @@ class watched_peak {
   std::string source_;
   std::function<double()> remeasure_rate_;
   bool exceeded_ = false;
+  double cost_;      // seconds of a measurement
   double last_ = 0;  // trained seconds at the last measurement
 };
 
@@ -165,14 +170,19 @@ template <class T, class Device>
                                       std::optional<double> configured_peak,
                                       parallel::any_communicator& comm,
                                       parallel::host::stream& exchanges) {
+  auto const begin = std::chrono::steady_clock::now();
   double const flops = total_peak_rate<T>(device, stream, configured_peak, comm, exchanges);
+  double const cost =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   bool const measures = !configured_peak && stated_peak<T>(device) == 0;
   if (max_over_ranks(measures ? 1 : 0, comm, exchanges) == 0)
     return {flops, configured_peak ? std::string(watched_peak::configured) : "data sheet"};
-  return {flops, std::string(watched_peak::measured), [&device, &stream, &comm, &exchanges] {
+  return {flops, std::string(watched_peak::measured),
+          [&device, &stream, &comm, &exchanges] {
             return total_peak_rate<T>(device, stream, std::nullopt, comm, exchanges,
                                       watched_peak::seconds);
-          }};
+          },
+          cost};
 }
 
 }  // namespace mpt

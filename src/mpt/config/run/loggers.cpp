@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include <mpt/config/read_path.hpp>
+#include <parallel/core/file.hpp>
 
 namespace mpt {
 namespace {
@@ -62,6 +63,13 @@ void refuse_secrets(config_reader& reader, std::string_view variable) {
     tracker.entity = read_text(reader, "entity");
     tracker.tags = read_text_list(reader, "tags");
     tracker.id = read_text(client, "id");
+    // it names files of the run, too
+    client.check(
+        "id",
+        tracker.id.empty() || (parallel::is_plain_name(tracker.id) && tracker.id.size() <= 128 &&
+                               tracker.id.find_first_of("#?%:") == std::string::npos),
+        "must be at most 128 characters without / \\ # ? % :, as W&B has it, found '",
+        printable(tracker.id), "'");
     tracker.mode = client.one_of("mode", "", {"", "online", "offline", "disabled"});
     tracker.dir = read_text(client, "dir");
     tracker.job_type = read_text(client, "job_type");
@@ -124,7 +132,8 @@ void check_tracking_uri(config_reader const& reader, std::string const& uri) {
 
 }  // namespace
 
-loggers_config read_loggers(config_reader reader, std::string const& run_name) {
+loggers_config read_loggers(config_reader reader, std::string const& run_name,
+                            std::string const& save_folder) {
   loggers_config loggers;
   bool const has_tensorboard = reader.is_named("tensorboard");
   auto tensorboard = reader.section("tensorboard");
@@ -136,7 +145,9 @@ loggers_config read_loggers(config_reader reader, std::string const& run_name) {
   bool const has_csv = reader.is_named("csv");
   auto csv = reader.section("csv");
   auto const table = detail::read_path(csv, "filename", run_name);
-  if (has_csv) loggers.csv = table.empty() ? run_name + "/metrics.csv" : table;
+  if (has_csv)
+    loggers.csv =
+        table.empty() ? (save_folder.empty() ? run_name : save_folder) + "/metrics.csv" : table;
   csv.finish(true);
   for (std::string const module : {"wandb", "trackio"}) {
     bool const is_used = reader.is_named(module);

@@ -1,5 +1,7 @@
 #include <mpt/train/report/csv_file.hpp>
 
+#include <fcntl.h>
+
 #include <fstream>
 #include <iterator>
 #include <system_error>
@@ -9,6 +11,7 @@
 #include <mpt/yaml/node.hpp>
 #include <parallel/core/failures.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/file_lock.hpp>
 
 namespace mpt {
 namespace {
@@ -96,6 +99,18 @@ class row_scan {
   return false;
 }
 
+/// Locks a table, so that no other run writes into it meanwhile; no descriptor for what is no file.
+[[nodiscard]] parallel::descriptor lock_of(std::filesystem::path const& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return parallel::descriptor();
+  parallel::descriptor table(::open(path.c_str(), O_RDWR | O_CLOEXEC));  // as NFS locks need
+  if (parallel::files::try_lock(table.get()) == parallel::files::lock_result::busy)
+    parallel::fail(subject, path.native(),
+                   ": another run writes this table; give each run its own by "
+                   "loggers.csv.filename=FILE");
+  return table;
+}
+
 /// Whether a file without a whole row begins as a table of metrics does.
 [[nodiscard]] bool is_torn_header(std::filesystem::path const& path) {
   std::string begin(first_column.size(), '\0');
@@ -115,11 +130,16 @@ std::string csv_cell(std::string_view text) {
 }
 
 csv_file::csv_file(std::filesystem::path path) : path_(std::move(path)) {
+  do {
+    lock_ = parallel::descriptor();
+    file_ = open_for_appending(path_, subject, advice);
+    lock_ = lock_of(path_);
+    // another run that has just ended may have written it anew
+  } while (lock_.get() >= 0 && !parallel::files::is_named(lock_.get(), path_));
   std::string missing_end;
   if (std::error_code unknown;
       std::filesystem::is_regular_file(path_, unknown) && !std::filesystem::is_empty(path_))
     missing_end = read_columns();
-  file_ = open_for_appending(path_, subject, advice);
   if (!missing_end.empty()) file_.add(missing_end);
 }
 
@@ -185,6 +205,7 @@ void csv_file::add_columns(nlohmann::ordered_json const& record) {
   try {
     static_cast<void>(std::filesystem::remove(temporary));
     auto wider = appended_file(temporary);
+    auto lock = lock_of(temporary);
     wider.add(line_of(columns_));
     finetune::csv_rows rows(path_);
     std::vector<std::string> cells(columns_.size());
@@ -196,6 +217,7 @@ void csv_file::add_columns(nlohmann::ordered_json const& record) {
     std::filesystem::rename(temporary, path_);
     lost_ += file_.lost();
     file_ = std::move(wider);
+    lock_ = std::move(lock);
   } catch (std::exception const&) {  // the columns stay as they were, and the row lacks its values
     std::error_code unknown;
     std::filesystem::remove(temporary, unknown);

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <exception>
 #include <filesystem>
+#include <memory>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -25,7 +27,8 @@ void batch_record::add_pace(run_pace const& pace) {
 
 reporter::reporter(data_config const& data, checkpoint_config const& checkpoint,
                    callbacks_config const& callbacks, output_config const& output, int ranks,
-                   std::int64_t first_batch, tracker_opener const& open_trackers)
+                   std::int64_t first_batch, tracker_opener const& open_trackers,
+                   std::int64_t total_batches)
     : shows_bar_(output.progress_bar),
       logs_to_console_(output.log_to_console),
       log_interval_(output.console_log_interval),
@@ -42,9 +45,20 @@ reporter::reporter(data_config const& data, checkpoint_config const& checkpoint,
   if (auto const& folder = loggers.tensorboard) events_.emplace(*folder, first_batch);
   if (loggers.csv) table_.emplace(*loggers.csv);
   if (open_trackers) trackers_ = open_trackers(first_batch);
-  journal_.add("train", {{"batches", first_batch - 1}});
+  journal_.add("train", {{"batches", first_batch - 1}, {"total_batches", total_batches}});
   show_notes();
 }
+
+namespace {
+
+/// Prints a line without disturbing the bar; trackers have it in the run's console.
+void say(console::progress& bar, std::vector<std::unique_ptr<tracker>> const& trackers,
+         std::string const& text, std::int64_t batch) {
+  bar.note(text);
+  for (auto const& one : trackers) one->log(batch, {{"console", text}});
+}
+
+}  // namespace
 
 reporter::~reporter() {
   try {
@@ -55,7 +69,7 @@ reporter::~reporter() {
 }
 
 void reporter::note(std::string const& text, std::int64_t batch) {
-  bar_.note(text);
+  say(bar_, trackers_, text, batch);
   journal_.add("note", {{"batch", batch}, {"text", text}});
 }
 
@@ -80,21 +94,24 @@ void reporter::batch(batch_record const& r, training_clock const& clock,
   std::string const wait_text =  // shown only when the run waits for data
       r.data_wait_share < 0.02
           ? ""
-          : fmt::format("waits {:.0f} % for data ({:.1f} samples/s)  ", 100 * r.data_wait_share,
+          : fmt::format("  waits {:.0f} % for data ({:.1f} samples/s)", 100 * r.data_wait_share,
                         r.batches_per_second * static_cast<double>(rows_));
   std::string const trained_text =
-      is_finetuning_ ? fmt::format(" ({} trained)", console::count(r.trained_tokens_per_second))
-                     : "";
+      is_finetuning_
+          ? fmt::format("  {} trained tok/s", console::count(r.trained_tokens_per_second))
+          : "";
   std::string const text =
-      fmt::format("{}/{} ba  loss {:.3f}  {} tok/s{}  MFU {:.1f}%  {}  {}left {}", r.batch,
-                  r.total_batches, r.loss, console::count(r.tokens_per_second), trained_text,
-                  100 * mfu, console::bytes(r.memory_bytes), wait_text,
-                  console::duration(r.remaining_seconds.value_or(-1)));
+      fmt::format("{}/{} ba  loss {:.3f}  left {}  {} tok/s{}{}  MFU {:.1f}%  {}", r.batch,
+                  r.total_batches, r.loss, console::duration(r.remaining_seconds.value_or(-1)),
+                  console::count(r.tokens_per_second), trained_text, wait_text, 100 * mfu,
+                  console::bytes(r.memory_bytes));
   if (shows_bar_)
     bar_.update(progress, text);
   else if (logs_to_console_ && is_due(log_interval_, r.batch, clock))
-    bar_.note(fmt::format("{}  lr {:.2e}  grad {:.3f}", text, r.learning_rates.at(0).second,
-                          r.gradient_norm));
+    say(bar_, trackers_,
+        fmt::format("{}  lr {:.2e}  grad {:.3f}", text, r.learning_rates.at(0).second,
+                    r.gradient_norm),
+        r.batch);
 }
 
 void reporter::evaluation(std::string const& label, std::int64_t batch, double loss,
@@ -106,18 +123,19 @@ void reporter::evaluation(std::string const& label, std::int64_t batch, double l
          {prefix + "TokenAccuracy", accuracy},
          {prefix + "tokens", tokens}},
         batch);
-  bar_.note(
+  say(bar_, trackers_,
       fmt::format("eval{}{} at {} ba: cross entropy {:.4f}, perplexity {:.2f}, accuracy "
                   "{:.1f} %, {} tokens",
                   label.empty() ? "" : " ", label, batch, loss, std::exp(loss), 100 * accuracy,
-                  console::grouped(tokens)));
+                  console::grouped(tokens)),
+      batch);
 }
 
 void reporter::tasks(task_scores const& scores, std::int64_t batch) {
   nlohmann::ordered_json record{{"time/batch", batch}};
   for (auto const& [name, value] : scores.metrics) record[name] = value;
   write(record, batch);
-  for (auto const& line : scores.lines) bar_.note(line);
+  for (auto const& line : scores.lines) say(bar_, trackers_, line, batch);
 }
 
 void reporter::memory(std::vector<double> const& by_rank, std::int64_t batch) {

@@ -44,24 +44,27 @@ std::string watched_peak::observe(double rate) {
 
 void watched_peak::update(std::int64_t batch, double trained, double rate,
                           parallel::any_communicator& comm, parallel::host::stream& exchanges) {
-  if (!remeasure_rate_ || !std::has_single_bit(static_cast<std::uint64_t>(batch))) return;
-  remeasure(rate, trained - last_ > 50 * seconds, comm, exchanges);
-  last_ = trained;
+  if (remeasure_rate_ && std::has_single_bit(static_cast<std::uint64_t>(batch)))
+    remeasure(trained, rate, comm, exchanges);
 }
 
-void watched_peak::finish(double rate, parallel::any_communicator& comm,
+void watched_peak::finish(double trained, double rate, parallel::any_communicator& comm,
                           parallel::host::stream& exchanges) {
-  if (remeasure_rate_) remeasure(rate, false, comm, exchanges);
+  if (remeasure_rate_) remeasure(trained, rate, comm, exchanges);
   static_cast<void>(observe(rate));
 }
 
-void watched_peak::remeasure(double rate, bool is_due, parallel::any_communicator& comm,
+void watched_peak::remeasure(double trained, double rate, parallel::any_communicator& comm,
                              parallel::host::stream& exchanges) {
   constexpr double doubtful = 0.9;  // share of a peak that training does not reach
-  bool const wants_remeasurement =
-      comm.rank() == 0 && (is_due || exceeded_ || rate > doubtful * flops_);
+  double const least_trained = (exceeded_ || rate > doubtful * flops_ ? 10 : 50) * cost_;
+  bool const wants_remeasurement = comm.rank() == 0 && trained - last_ > least_trained;
   if (max_over_ranks(wants_remeasurement ? 1 : 0, comm, exchanges) == 0) return;
+  auto const begin = std::chrono::steady_clock::now();
   double const rate_now = remeasure_rate_();
+  cost_ = std::max(seconds,
+                   std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  last_ = trained;
   if (rate_now <= flops_) return;
   flops_ = rate_now;
   source_ = measured;

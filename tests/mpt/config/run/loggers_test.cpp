@@ -11,11 +11,13 @@
 
 namespace loggers_test {
 
-mpt::loggers_config read(std::string const& text, mpt::config_report* to = nullptr) {
+mpt::loggers_config read(std::string const& text, mpt::config_report* to = nullptr,
+                         std::string const& save_folder = {}) {
   mpt::config_report report;
   auto const document = mpt::parse_yaml(text, "f.yaml");
   auto out = mpt::read_loggers(
-      mpt::config_reader(document, "", to != nullptr ? *to : report).section("loggers"), "run1");
+      mpt::config_reader(document, "", to != nullptr ? *to : report).section("loggers"), "run1",
+      save_folder);
   return out;
 }
 std::string problem_of(std::string const& text) {
@@ -78,6 +80,7 @@ TEST_CASE("loggers: MLflow's settings have Composer's names") {
   CHECK(read("loggers: {tensorboard: {}}").tensorboard == "tensorboard_logs/run1");
   CHECK(read("loggers: {tensorboard: {log_dir: t}}").tensorboard == "t/run1");
   CHECK(read("loggers: {csv: {}}").csv == "run1/metrics.csv");
+  CHECK(read("loggers: {csv: {}}", nullptr, "/saves").csv == "/saves/metrics.csv");
   CHECK(read("loggers: {csv: {filename: 'x/{run_name}.csv'}}").csv == "x/run1.csv");
 }
 

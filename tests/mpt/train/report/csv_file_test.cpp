@@ -53,6 +53,27 @@ TEST_CASE("csv: records become rows, and new names columns that earlier rows lea
   CHECK(!std::filesystem::exists(folder / "deep" / "m.csv.tmp"));
 }
 
+TEST_CASE("csv: a table that another run writes is refused, and loses none of its rows") {
+  test::temporary_folder const folder;
+  auto const path = folder / "m.csv";
+  auto const problem = [&] {
+    return test::message_of([&] { static_cast<void>(mpt::csv_file(path)); });
+  };
+  auto const message = "loggers.csv " + path.string() +
+                       ": another run writes this table; give each run its own by "
+                       "loggers.csv.filename=FILE";
+  {
+    mpt::csv_file table(path);
+    table.add({{"time/batch", 1}, {"loss", 2}});
+    CHECK(problem() == message);
+    table.add({{"time/batch", 1}, {"eval", 3}});  // writes the file anew
+    CHECK(problem() == message);
+    table.add({{"time/batch", 2}, {"loss", 1}});
+  }
+  CHECK(problem() == "");
+  CHECK(test::read_all(path) == "time/batch,loss,eval\r\n1,2,\r\n1,,3\r\n2,1,\r\n");
+}
+
 TEST_CASE("csv: a torn last row is cut off, wherever it was torn, and the table goes on") {
   test::temporary_folder const folder;
   auto const path = folder / "m.csv";
@@ -87,13 +108,15 @@ TEST_CASE("csv: a quote mark within a cell hides no rows, and a row that is cut 
   auto const path = folder / "m.csv";
   std::string const rows = "time/batch,disk\r\n1,5\" disk\r\n2,\"8\"\" disk\"\r\n3,\"a\nb\"\r\n";
   test::write_all(path, rows + "4,\"torn\nh\x1b");
-  mpt::csv_file table(path);
-  CHECK(table.take_notes() ==
-        std::vector<std::string>{
-            "loggers.csv " + path.string() +
-            ": the last row had no end and was cut off: " + mpt::printable("4,\"torn\nh\x1b")});
-  CHECK(table.take_notes().empty());
-  table.add({{"time/batch", 5}, {"disk", 7}});
+  {
+    mpt::csv_file table(path);
+    CHECK(table.take_notes() ==
+          std::vector<std::string>{
+              "loggers.csv " + path.string() +
+              ": the last row had no end and was cut off: " + mpt::printable("4,\"torn\nh\x1b")});
+    CHECK(table.take_notes().empty());
+    table.add({{"time/batch", 5}, {"disk", 7}});
+  }
   CHECK(test::read_all(path) == rows + "5,7\r\n");
   mpt::csv_file whole(path);
   CHECK(whole.take_notes().empty());

@@ -89,9 +89,9 @@ TEST_CASE("watched peak: a peak measured on a busy machine is measured again; th
     CHECK(peak.source() == "what the run itself has done");
     CHECK(peak.observe(160).empty());  // reported only once
     CHECK(peak.flops() == 160);
-    peak.update(3, 0, 160, comm, exchanges);  // only after 1, 2, 4, 8, ... batches
+    peak.update(3, 2, 160, comm, exchanges);  // only after 1, 2, 4, 8, ... batches
     CHECK(measurements == 0);
-    peak.update(4, 0, 160, comm, exchanges);
+    peak.update(4, 2, 160, comm, exchanges);
     CHECK(measurements == 1);
     CHECK(peak.flops() == 400);
     CHECK(peak.source() == "measured matrix products");
@@ -107,15 +107,33 @@ TEST_CASE(
     int measurements = 0;
     mpt::watched_peak peak(100, "", [&] { return ++measurements, 90.0; });
     peak.update(1, 1, 50, comm, exchanges);
-    peak.finish(50, comm, exchanges);
+    peak.finish(1, 50, comm, exchanges);
     CHECK(measurements == 0);
-    peak.update(2, 7, 50, comm, exchanges);  // 6 s after the last measurement
+    peak.update(2, 7, 50, comm, exchanges);  // 7 s for 0.1 s
     CHECK(measurements == 1);
-    peak.finish(95, comm, exchanges);  // training does not come this close to a true peak
+    peak.finish(9, 95, comm, exchanges);  // training does not come this close to a true peak
     CHECK(measurements == 2);
     CHECK(peak.flops() == 100);
-    peak.finish(120, comm, exchanges);
+    peak.finish(9, 120, comm, exchanges);
     CHECK(peak.flops() == 120);
+    CHECK(measurements == 2);
+  });
+}
+
+TEST_CASE("watched peak: a run of seconds is not held up to measure a doubtful peak again") {
+  with_one_rank([](auto& comm, auto& exchanges) {
+    int measurements = 0;
+    auto const measure = [&] { return ++measurements, 90.0; };
+    mpt::watched_peak peak(100, "", measure, 0.5);  // as the first one took
+    for (int batch = 1; batch <= 64; batch *= 2) {
+      static_cast<void>(peak.observe(100 + batch));
+      peak.update(batch, 0.05 * batch, 100 + batch, comm, exchanges);
+    }
+    peak.finish(3.3, 170, comm, exchanges);
+    CHECK(measurements == 0);
+    CHECK(peak.flops() == 170);
+    peak.finish(6, 170, comm, exchanges);
+    CHECK(measurements == 1);
   });
 }
 
@@ -126,7 +144,7 @@ TEST_CASE("watched peak: a user's or data sheet's peak stays, and exceeding it i
                          "correct callbacks.speed_monitor.gpu_flops_available"));
     CHECK(configured_peak.observe(130).empty());
     configured_peak.update(1, 1e3, 130, comm, exchanges);
-    configured_peak.finish(130, comm, exchanges);
+    configured_peak.finish(1e3, 130, comm, exchanges);
     CHECK(configured_peak.flops() == 100);
     mpt::watched_peak stated_peak(100, "data sheet");
     CHECK(test::contains(stated_peak.observe(130), "which throughput/device/mfu_causal does not"));
