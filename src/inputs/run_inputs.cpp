@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include <inputs/chat_templates.hpp>
 #include <inputs/http.hpp>
 #include <inputs/parquet.hpp>
 #include <launch/launch.hpp>
@@ -19,10 +18,9 @@ namespace apps {
 
 run_inputs read_run_inputs(mpt::model_config const& model, mpt::data_config const& data,
                            mpt::evaluation_config const& evaluation, mpt::remote_sets const& sets,
-                           bool compared) {
-  run_inputs out{
-      .examples = mpt::read_run_examples(
-          model, data, {.parquet = parquet_reader(), .templates = template_engine()}, sets)};
+                           std::chrono::local_seconds now, bool compared) {
+  run_inputs out{.examples = mpt::read_run_examples(
+                     model, data, {.parquet = parquet_reader(), .now = now}, sets)};
   out.lines = describe(out.examples, data);
   for (auto const& note : mpt::tokenizer_notes(data)) out.lines.push_back("note: " + note);
   for (auto& line : mpt::describe_packing(out.examples, data, evaluation))

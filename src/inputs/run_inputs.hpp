@@ -1,6 +1,7 @@
 // run_inputs: the inputs that a training program reads before its ranks start.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,13 @@ struct run_inputs {
 };
 
 /// Reads, tokenises and checks the data that the configuration names. `sets`: the caches of its
-/// remote sets. `compared`: also takes the fingerprint of the data, because the ranks are
-/// processes, which may read different copies.
+/// remote sets. `now`: the date that chat templates show. `compared`: also takes the fingerprint of
+/// the data, because the ranks are processes, which may read different copies.
 [[nodiscard]] run_inputs read_run_inputs(mpt::model_config const& model,
                                          mpt::data_config const& data,
                                          mpt::evaluation_config const& evaluation,
-                                         mpt::remote_sets const& sets, bool compared);
+                                         mpt::remote_sets const& sets,
+                                         std::chrono::local_seconds now, bool compared);
 
 /// Opens the caches of the loaders whose `remote` is an address.
 [[nodiscard]] mpt::remote_sets open_remote_sets(mpt::data_config const& data);
