@@ -292,7 +292,7 @@ void prepare_finetuning(arguments const& args) {
   namespace console = mpt::console;
   mpt::finetune::finetuning_source source{.files = args.files,
                                           .parquet = apps::parquet_reader(),
-                                          .now = mpt::local_now(),
+                                          .date = mpt::local_now(),
                                           .max_seq_len = args.max_seq_len,
                                           .target_prompts = args.target_prompts,
                                           .target_responses = args.target_responses};

@@ -508,8 +508,8 @@ int train_program(int argc, char** argv, std::string const& description,
     apps::run_inputs inputs;
     mpt::run_parts parts;
     if (reads_data) {
-      auto const now = mpt::date_of_resumed_run(config.checkpoint).value_or(mpt::local_now());
-      inputs = apps::read_run_inputs(config.model, config.data, config.evaluation, sets, now,
+      auto const date = mpt::date_of_resumed_run(config.checkpoint).value_or(mpt::local_now());
+      inputs = apps::read_run_inputs(config.model, config.data, config.evaluation, sets, date,
                                      started.has_value());
       parts = mpt::read_run_parts(config, std::move(inputs.examples), std::move(sets));
     }

@@ -18,9 +18,9 @@ namespace apps {
 
 run_inputs read_run_inputs(mpt::model_config const& model, mpt::data_config const& data,
                            mpt::evaluation_config const& evaluation, mpt::remote_sets const& sets,
-                           std::chrono::local_seconds now, bool compared) {
+                           std::chrono::local_seconds date, bool compared) {
   run_inputs out{.examples = mpt::read_run_examples(
-                     model, data, {.parquet = parquet_reader(), .now = now}, sets)};
+                     model, data, {.parquet = parquet_reader(), .date = date}, sets)};
   out.lines = describe(out.examples, data);
   for (auto const& note : mpt::tokenizer_notes(data)) out.lines.push_back("note: " + note);
   for (auto& line : mpt::describe_packing(out.examples, data, evaluation))

@@ -18,13 +18,13 @@ struct run_inputs {
 };
 
 /// Reads, tokenises and checks the data that the configuration names. `sets`: the caches of its
-/// remote sets. `now`: the date that chat templates show. `compared`: also takes the fingerprint of
+/// remote sets. `date`: the one that chat templates show. `compared`: also takes the fingerprint of
 /// the data, because the ranks are processes, which may read different copies.
 [[nodiscard]] run_inputs read_run_inputs(mpt::model_config const& model,
                                          mpt::data_config const& data,
                                          mpt::evaluation_config const& evaluation,
                                          mpt::remote_sets const& sets,
-                                         std::chrono::local_seconds now, bool compared);
+                                         std::chrono::local_seconds date, bool compared);
 
 /// Opens the caches of the loaders whose `remote` is an address.
 [[nodiscard]] mpt::remote_sets open_remote_sets(mpt::data_config const& data);

@@ -25,7 +25,7 @@ struct finetuning_source {
   std::vector<data::cached_set> remotes{};  ///< for each folder, its set in a cache
   row_reader parquet{};                     ///< reads .parquet files; empty: they are refused
   preprocessor preprocess{};                ///< empty: columns are used unchanged
-  std::chrono::local_seconds now{};         ///< the date that a chat template shows
+  std::chrono::local_seconds date{};        ///< the date that a chat template shows
   std::size_t max_seq_len = 2048;
   std::string target_prompts = "none";
   std::string target_responses = "last";

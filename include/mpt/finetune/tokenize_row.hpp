@@ -23,11 +23,11 @@ namespace mpt::finetune {
 /// Converts rows of text to turns of ids. Each thread needs its own, because of the cache.
 class row_tokenizer {
  public:
-  /// A conversation is written by the tokenizer's own chat template, to which the date is `now`, or
-  /// as ChatML.
-  row_tokenizer(tokenizer const& tokenizer, std::chrono::local_seconds now)
+  /// A conversation is written by the tokenizer's own chat template, with `date` for strftime_now,
+  /// or as ChatML.
+  row_tokenizer(tokenizer const& tokenizer, std::chrono::local_seconds date)
       : tokenizer_(&tokenizer),
-        now_(now),
+        date_(date),
         affixes_(read_text_affixes(tokenizer)),
         bos_id_(tokenizer.id_of_role("bos_token")) {}
 
@@ -41,7 +41,7 @@ class row_tokenizer {
   [[nodiscard]] chat_renderer const& renderer();
 
   tokenizer const* tokenizer_;
-  std::chrono::local_seconds now_;
+  std::chrono::local_seconds date_;
   chat_renderer renderer_;
   text_affixes affixes_;
   std::optional<std::int32_t> bos_id_;

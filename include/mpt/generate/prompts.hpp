@@ -37,6 +37,6 @@ struct file_prompt {
 /// A function that writes conversations: by the tokenizer's chat_template, to which the date is
 /// `now`, or, without a template, as ChatML.
 [[nodiscard]] chat_renderer read_chat_renderer(tokenizer_files const& files,
-                                               std::chrono::local_seconds now);
+                                               std::chrono::local_seconds date);
 
 }  // namespace mpt

@@ -35,7 +35,7 @@ chat_renderer const& row_tokenizer::renderer() {
   if (renderer_) return renderer_;
   auto const own_template = read_chat_template(tokenizer_->files());
   renderer_ =
-      own_template ? make_jinja_renderer(*own_template, now_) : chat_renderer(render_chatml);
+      own_template ? make_jinja_renderer(*own_template, date_) : chat_renderer(render_chatml);
   return renderer_;
 }
 

@@ -68,9 +68,9 @@ std::string chat_text(std::vector<chat_message> const& messages) {
   return chatml(messages, true);
 }
 
-chat_renderer read_chat_renderer(tokenizer_files const& files, std::chrono::local_seconds now) {
+chat_renderer read_chat_renderer(tokenizer_files const& files, std::chrono::local_seconds date) {
   if (auto const chat_template = read_chat_template(files))
-    return make_jinja_renderer(*chat_template, now);
+    return make_jinja_renderer(*chat_template, date);
   return [](std::span<chat_message const> messages, bool answer_next) {
     parallel::require(answer_next, "a conversation is written up to where the assistant speaks");
     return chat_text({messages.begin(), messages.end()});

@@ -11,10 +11,10 @@ int main() {
     nlohmann::ordered_json answer;
     try {
       auto const question = nlohmann::ordered_json::parse(line);
-      std::chrono::seconds const now(question.at("now").get<std::int64_t>());
+      std::chrono::seconds const date(question.at("now").get<std::int64_t>());
       auto const variables = mpt::jinja::from_json(question.at("context"));
       auto const tree = mpt::jinja::parse(question.at("template").get<std::string>());
-      answer["text"] = mpt::jinja::render(tree, variables, std::chrono::local_seconds(now));
+      answer["text"] = mpt::jinja::render(tree, variables, std::chrono::local_seconds(date));
     } catch (std::exception const& problem) {
       answer["error"] = problem.what();
     }

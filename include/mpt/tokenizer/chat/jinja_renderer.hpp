@@ -14,10 +14,10 @@ namespace mpt {
 /// The time of this machine's clock in its time zone.
 [[nodiscard]] std::chrono::local_seconds local_now();
 
-/// A renderer, for which strftime_now shows `now`. Throws, naming the tokenizer, for a template
+/// A renderer, for which strftime_now shows `date`. Throws, naming the tokenizer, for a template
 /// with a syntax error; the renderer throws for one that fails, raises an exception or does not
 /// end.
 [[nodiscard]] chat_renderer make_jinja_renderer(chat_template const& source,
-                                                std::chrono::local_seconds now);
+                                                std::chrono::local_seconds date);
 
 }  // namespace mpt

@@ -22,7 +22,7 @@ struct example_set {
   std::int32_t pad_id = 0;
   finetune::read_report report{};              ///< how many rows were dropped or cut
   std::vector<std::filesystem::path> files{};  ///< files that were read, where a folder was named
-  std::chrono::local_seconds now{};            ///< the date that a chat template shows
+  std::chrono::local_seconds date{};           ///< the date that a chat template shows
 
   /// The number of ids of each example.
   [[nodiscard]] std::vector<std::uint32_t> lengths() const;
@@ -37,8 +37,8 @@ struct run_examples {
 
 /// What a run reads its examples with.
 struct example_settings {
-  finetune::row_reader parquet{};    ///< reads .parquet files; empty: they are refused
-  std::chrono::local_seconds now{};  ///< the date that a chat template shows
+  finetune::row_reader parquet{};     ///< reads .parquet files; empty: they are refused
+  std::chrono::local_seconds date{};  ///< the date that a chat template shows
 };
 
 /// A line for each loader: how many of its rows became examples.

@@ -21,7 +21,7 @@ struct trained_set {
   std::string hashes = {};
   std::string written_as = {};
   /// For examples: the date that the tokenizer's chat template shows, in every start of the run.
-  std::chrono::local_seconds now = {};
+  std::chrono::local_seconds date = {};
 };
 
 }  // namespace mpt

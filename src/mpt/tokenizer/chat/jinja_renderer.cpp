@@ -38,13 +38,13 @@ namespace {
 }  // namespace
 
 std::chrono::local_seconds local_now() {
-  auto const now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  auto const seconds = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   std::tm parts{};
-  ::localtime_r(&now, &parts);
+  ::localtime_r(&seconds, &parts);
   return std::chrono::local_seconds(std::chrono::seconds(::timegm(&parts)));
 }
 
-chat_renderer make_jinja_renderer(chat_template const& source, std::chrono::local_seconds now) {
+chat_renderer make_jinja_renderer(chat_template const& source, std::chrono::local_seconds date) {
   auto const tree = [&] {
     try {
       return std::make_shared<jinja::node const>(jinja::parse(source.text));
@@ -52,9 +52,9 @@ chat_renderer make_jinja_renderer(chat_template const& source, std::chrono::loca
       fail_to_run(source.name, problem.what());
     }
   }();
-  return [source, tree, now](std::span<chat_message const> messages, bool answer_next) {
+  return [source, tree, date](std::span<chat_message const> messages, bool answer_next) {
     try {
-      return jinja::render(*tree, template_variables(source, messages, answer_next), now);
+      return jinja::render(*tree, template_variables(source, messages, answer_next), date);
     } catch (jinja::render_error const& problem) {
       fail_to_run(source.name, problem.what());
     }

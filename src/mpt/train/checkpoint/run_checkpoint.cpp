@@ -193,7 +193,7 @@ nlohmann::json data_order_of(model_config const& model, data_config const& data,
                         {"frozen", frozen_patterns(optimizer)}};
   if (model.lora) out["peft_config"] = to_peft_json(*model.lora, "", model);
   if (!set.checksum.empty()) out["data_checksum"] = set.checksum;
-  if (data.train_loader.finetuning) out["data_local_time"] = set.now.time_since_epoch().count();
+  if (data.train_loader.finetuning) out["data_local_time"] = set.date.time_since_epoch().count();
   if (!set.contents.empty()) out["data_contents"] = set.contents;
   if (!set.hashes.empty())
     out["data_hashes"] = {{"written_as", set.written_as}, {"checksum", set.hashes}};

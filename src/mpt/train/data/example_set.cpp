@@ -71,7 +71,7 @@ namespace {
   auto source = finetuning_source_of(loader, key, cache);
   source.ids.vocab_size = vocab_size;
   source.parquet = settings.parquet;
-  source.now = out.now = settings.now;
+  source.date = out.date = settings.date;
   out.examples = finetune::read_examples(source, tokens, &out.report);
   if (std::error_code ignored; std::filesystem::is_directory(loader.finetuning->name, ignored))
     out.files = std::move(source.files);

@@ -19,8 +19,8 @@ nlohmann::ordered_json golden() {
 }
 
 std::string render(std::string const& text, std::vector<mpt::chat_message> const& messages = {},
-                   bool answer_next = false, std::chrono::local_seconds now = {}) {
-  return mpt::make_jinja_renderer({"t", text, {{"bos_token", "<s>"}, {"eos_token", "</s>"}}}, now)(
+                   bool answer_next = false, std::chrono::local_seconds date = {}) {
+  return mpt::make_jinja_renderer({"t", text, {{"bos_token", "<s>"}, {"eos_token", "</s>"}}}, date)(
       messages, answer_next);
 }
 

@@ -28,7 +28,7 @@ class work_limit {
 
 /// The state that functions share.
 struct environment {
-  std::chrono::local_seconds now;  ///< that strftime_now shows
+  std::chrono::local_seconds date;  ///< that strftime_now shows
   work_limit work{};
 };
 
@@ -52,7 +52,7 @@ using builtin = value (*)(environment&, arguments&);
 /// +, -, *, /, //, %, **.
 [[nodiscard]] value calculate(environment& state, std::string_view operation, value const& left,
                               value const& right);
-[[nodiscard]] value call(value const& function, arguments& given);
+[[nodiscard]] value call(value const& function, arguments& args);
 
 /// The description of the pairs that the filter groupby makes, which have attributes.
 inline constexpr std::string_view group_description = "group";
@@ -65,8 +65,8 @@ inline constexpr std::string_view group_description = "group";
 [[nodiscard]] std::string format_percent(environment& state, std::string_view format,
                                          value const& values);
 [[nodiscard]] std::string format_braces(environment& state, std::string_view format,
-                                        arguments const& given);
+                                        arguments const& args);
 /// json.dumps() of Python, with ensure_ascii=False unless another is given.
-[[nodiscard]] value to_json(environment& state, arguments& given);
+[[nodiscard]] value to_json(environment& state, arguments& args);
 
 }  // namespace mpt::jinja

@@ -10,6 +10,6 @@ namespace mpt::jinja {
 
 /// The text of a template. `variables` is a dictionary. Throws render_error, with the line.
 [[nodiscard]] std::string render(node const& tree, value const& variables,
-                                 std::chrono::local_seconds now);
+                                 std::chrono::local_seconds date);
 
 }  // namespace mpt::jinja

@@ -5,25 +5,25 @@
 
 namespace mpt::jinja::filters {
 
-[[nodiscard]] value batch(environment& state, arguments& given);
-[[nodiscard]] value first_item(environment& state, arguments& given);
-[[nodiscard]] value group_by(environment& state, arguments& given);
-[[nodiscard]] value join_items(environment& state, arguments& given);
-[[nodiscard]] value largest(environment& state, arguments& given);
-[[nodiscard]] value last_item(environment& state, arguments& given);
-[[nodiscard]] value list_items(environment& state, arguments& given);
-[[nodiscard]] value map_items(environment& state, arguments& given);
-[[nodiscard]] value pairs(environment& state, arguments& given);
-[[nodiscard]] value reject(environment& state, arguments& given);
-[[nodiscard]] value reject_attribute(environment& state, arguments& given);
-[[nodiscard]] value reverse(environment& state, arguments& given);
-[[nodiscard]] value select(environment& state, arguments& given);
-[[nodiscard]] value select_attribute(environment& state, arguments& given);
-[[nodiscard]] value slice_items(environment& state, arguments& given);
-[[nodiscard]] value smallest(environment& state, arguments& given);
-[[nodiscard]] value sort(environment& state, arguments& given);
-[[nodiscard]] value sort_dictionary(environment& state, arguments& given);
-[[nodiscard]] value sum(environment& state, arguments& given);
-[[nodiscard]] value unique(environment& state, arguments& given);
+[[nodiscard]] value batch(environment& state, arguments& args);
+[[nodiscard]] value first_item(environment& state, arguments& args);
+[[nodiscard]] value group_by(environment& state, arguments& args);
+[[nodiscard]] value join_items(environment& state, arguments& args);
+[[nodiscard]] value largest(environment& state, arguments& args);
+[[nodiscard]] value last_item(environment& state, arguments& args);
+[[nodiscard]] value list_items(environment& state, arguments& args);
+[[nodiscard]] value map_items(environment& state, arguments& args);
+[[nodiscard]] value pairs(environment& state, arguments& args);
+[[nodiscard]] value reject(environment& state, arguments& args);
+[[nodiscard]] value reject_attribute(environment& state, arguments& args);
+[[nodiscard]] value reverse(environment& state, arguments& args);
+[[nodiscard]] value select(environment& state, arguments& args);
+[[nodiscard]] value select_attribute(environment& state, arguments& args);
+[[nodiscard]] value slice_items(environment& state, arguments& args);
+[[nodiscard]] value smallest(environment& state, arguments& args);
+[[nodiscard]] value sort(environment& state, arguments& args);
+[[nodiscard]] value sort_dictionary(environment& state, arguments& args);
+[[nodiscard]] value sum(environment& state, arguments& args);
+[[nodiscard]] value unique(environment& state, arguments& args);
 
 }  // namespace mpt::jinja::filters

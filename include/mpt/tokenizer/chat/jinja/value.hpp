@@ -99,7 +99,7 @@ struct arguments {
 
 /// Arguments by the parameters of a function of Python; nullptr for those that are not given.
 /// Throws for unknown and surplus arguments, and when fewer than `required` are given.
-[[nodiscard]] std::vector<value const*> bind(arguments const& given, std::string_view function,
+[[nodiscard]] std::vector<value const*> bind(arguments const& args, std::string_view function,
                                              std::initializer_list<std::string_view> parameters,
                                              std::size_t required);
 

@@ -29,11 +29,10 @@ namespace {
       list != nullptr && list->description == group_description)
     if (name == "grouper" || name == "list") return list->items[name == "list" ? 1 : 0];
   if (auto const method = find_method(self, name))
-    return make_function("<built-in method " + name + ">",
-                         [&state, self, method](arguments& given) {
-                           given.positional.insert(given.positional.begin(), self);
-                           return method(state, given);
-                         });
+    return make_function("<built-in method " + name + ">", [&state, self, method](arguments& args) {
+      args.positional.insert(args.positional.begin(), self);
+      return method(state, args);
+    });
   constexpr std::array changing{"append", "clear",  "pop",     "reverse", "insert",    "sort",
                                 "extend", "remove", "popitem", "update",  "setdefault"};
   bool const is_changing = std::ranges::find(changing, name) != changing.end() &&
@@ -184,8 +183,8 @@ namespace {
   auto const escaped = [&](text const& one) {
     bool const is_escaped = (left.is_markup || right.is_markup) && !one.is_markup;
     if (!is_escaped) return *one.utf8;
-    arguments given{.positional = {one}};
-    return *find_filter("escape")(state, given).string();
+    arguments args{.positional = {one}};
+    return *find_filter("escape")(state, args).string();
   };
   auto out = escaped(left) + escaped(right);
   state.work.spend(out.size());
@@ -263,12 +262,12 @@ value calculate(environment& state, std::string_view operation, value const& lef
   refuse(operation, left, right);
 }
 
-value call(value const& function, arguments& given) {
+value call(value const& function, arguments& args) {
   require_defined(function);
   auto const* const other = function.other();
   if (other == nullptr || !other->call)
     throw render_error("'" + type_name(function) + "' object is not callable");
-  return other->call(given);
+  return other->call(args);
 }
 
 value new_text(environment& state, std::string utf8) {

@@ -39,7 +39,7 @@ struct loop_state {
 
 class evaluator {
  public:
-  explicit evaluator(std::chrono::local_seconds now) : environment_{.now = now} {}
+  explicit evaluator(std::chrono::local_seconds date) : environment_{.date = date} {}
   evaluator(evaluator const&) = delete;
   ~evaluator() {  // macros and namespaces may hold each other
     std::vector<value> values;
@@ -207,22 +207,22 @@ class evaluator {
         return index + 1 >= size ? make_undefined("there is no next item")
                                  : state->items[state->index + 1];
       if (name == "cycle")
-        return make_function("<bound method cycle>", [state](arguments& given) {
-          if (given.positional.empty()) throw render_error("no items for cycling given");
-          return given.positional[state->index % given.positional.size()];
+        return make_function("<bound method cycle>", [state](arguments& args) {
+          if (args.positional.empty()) throw render_error("no items for cycling given");
+          return args.positional[state->index % args.positional.size()];
         });
       if (name != "changed") return std::nullopt;
-      return make_function("<bound method changed>", [state](arguments& given) -> value {
-        auto compared = make_sequence(sequence_kind::tuple, given.positional);
+      return make_function("<bound method changed>", [state](arguments& args) -> value {
+        auto compared = make_sequence(sequence_kind::tuple, args.positional);
         bool const has_changed = !state->last_changed || !equals(*state->last_changed, compared);
         state->last_changed = std::move(compared);
         return has_changed;
       });
     };
-    out->call = [this, &statement, variables, depth](arguments& given) -> value {
+    out->call = [this, &statement, variables, depth](arguments& args) -> value {
       if (!statement.flag)
         throw render_error("The loop must have the 'recursive' marker to be called recursively.");
-      auto const* const items = bind(given, "loop", {"iterable"}, 1)[0];
+      auto const* const items = bind(args, "loop", {"iterable"}, 1)[0];
       auto text =
           capture([&] { loop(statement, iterate_with_cost(*items), variables, depth + 1); });
       return new_text(environment_, std::move(text));
@@ -294,28 +294,28 @@ class evaluator {
       captured_scopes_.push_back(one);
     }
     return make_function("<Macro '" + name + "'>",
-                         [this, &statement, first, name, variables](arguments& given) {
-                           return call_macro(statement, first, name, variables, given);
+                         [this, &statement, first, name, variables](arguments& args) {
+                           return call_macro(statement, first, name, variables, args);
                          });
   }
 
   [[nodiscard]] value call_macro(node const& statement, std::size_t first, std::string const& name,
-                                 scope_pointer const& variables, arguments& given) {
+                                 scope_pointer const& variables, arguments& args) {
     auto const inner = open_scope(statement, variables);
     auto const line = line_;
     auto const take_named = [&](std::string const& parameter) -> std::optional<value> {
       auto const found =
-          std::ranges::find(given.named, parameter, &std::pair<std::string, value>::first);
-      if (found == given.named.end()) return std::nullopt;
+          std::ranges::find(args.named, parameter, &std::pair<std::string, value>::first);
+      if (found == args.named.end()) return std::nullopt;
       auto out = std::move(found->second);
-      given.named.erase(found);
+      args.named.erase(found);
       return out;
     };
     auto const parameter_count = statement.children.size() - first;
     for (std::size_t i = 0; i < parameter_count; ++i) {
       auto const& parameter = statement.children[first + i];
-      if (i < given.positional.size())
-        inner->set(parameter.name, given.positional[i]);
+      if (i < args.positional.size())
+        inner->set(parameter.name, args.positional[i]);
       else if (auto const named = take_named(parameter.name))
         inner->set(parameter.name, *named);
       else if (!parameter.children.empty())
@@ -324,7 +324,7 @@ class evaluator {
         inner->set(parameter.name,
                    make_undefined("parameter '" + parameter.name + "' was not provided"));
     }
-    set_special_parameters(statement, parameter_count, name, *inner, given, take_named("caller"));
+    set_special_parameters(statement, parameter_count, name, *inner, args, take_named("caller"));
     auto text = new_text(environment_, capture([&] { execute(statement.body, inner); }));
     line_ = line;
     return text;
@@ -333,26 +333,26 @@ class evaluator {
   /// Sets caller, varargs and kwargs, as far as a macro uses them.
   static void set_special_parameters(node const& statement, std::size_t parameter_count,
                                      std::string const& name, scope& variables,
-                                     arguments const& given, std::optional<value> const& caller) {
+                                     arguments const& args, std::optional<value> const& caller) {
     if (uses(statement.body, "caller"))
       variables.set("caller", caller ? *caller : make_undefined("No caller defined"));
     else if (caller)
       throw render_error("macro '" + name + "' takes no keyword argument 'caller'");
     if (uses(statement.body, "kwargs")) {
       std::vector<std::pair<value, value>> entries;
-      for (auto const& [keyword, argument] : given.named)
+      for (auto const& [keyword, argument] : args.named)
         entries.emplace_back(make_text(keyword), argument);
       variables.set("kwargs", make_mapping(std::move(entries)));
-    } else if (!given.named.empty()) {
+    } else if (!args.named.empty()) {
       throw render_error("macro '" + name + "' takes no keyword argument '" +
-                         given.named.front().first + "'");
+                         args.named.front().first + "'");
     }
-    auto const surplus = given.positional.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                        parameter_count, given.positional.size()));
+    auto const surplus = args.positional.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                       parameter_count, args.positional.size()));
     if (uses(statement.body, "varargs"))
       variables.set("varargs",
-                    make_sequence(sequence_kind::tuple, {surplus, given.positional.end()}));
-    else if (surplus != given.positional.end())
+                    make_sequence(sequence_kind::tuple, {surplus, args.positional.end()}));
+    else if (surplus != args.positional.end())
       throw render_error("macro '" + name + "' takes not more than " +
                          std::to_string(parameter_count) + " argument(s)");
   }
@@ -367,9 +367,9 @@ class evaluator {
   void call_block(node const& statement, scope_pointer const& variables) {
     auto const& called = statement.children[0];
     auto const function = evaluate(called.children[0], variables);
-    auto given = call_arguments(called, variables);
-    given.named.emplace_back("caller", macro(statement, 1, "caller", variables));
-    write(call(function, given));
+    auto args = call_arguments(called, variables);
+    args.named.emplace_back("caller", macro(statement, 1, "caller", variables));
+    write(call(function, args));
   }
 
   // expressions
@@ -380,13 +380,13 @@ class evaluator {
         if (other == name) return current;
     if (name == "namespace")
       return make_function("<class 'Namespace'>",
-                           [this](arguments& given) { return make_namespace(given); });
+                           [this](arguments& args) { return make_namespace(args); });
     auto found = find_global(environment_, name);
     return found ? *found : make_undefined("'" + name + "' is undefined");
   }
 
-  [[nodiscard]] value make_namespace(arguments& given) {
-    auto const fields = call(*find_global(environment_, "dict"), given);
+  [[nodiscard]] value make_namespace(arguments& args) {
+    auto const fields = call(*find_global(environment_, "dict"), args);
     for (auto const& [name, item] : fields.dictionary()->entries)
       if (name.is_text() && name.string()->starts_with('_'))
         throw render_error("a namespace has no attributes that begin with _");
@@ -426,9 +426,9 @@ class evaluator {
       case node_kind::subscript: return subscript(expression, variables);
       case node_kind::call: {
         auto const function = child(0);
-        auto given = call_arguments(expression, variables);
+        auto args = call_arguments(expression, variables);
         line_ = expression.line;
-        return call(function, given);
+        return call(function, args);
       }
       case node_kind::filter:
       case node_kind::test: return filter_or_test(expression, variables);
@@ -501,11 +501,11 @@ class evaluator {
     environment_.work.spend(16 * (out.positional.size() + out.named.size()));
     return out;
   }
-  static void add_named(arguments& given, std::string const& name, value argument) {
-    if (std::ranges::find(given.named, name, &std::pair<std::string, value>::first) !=
-        given.named.end())
+  static void add_named(arguments& args, std::string const& name, value argument) {
+    if (std::ranges::find(args.named, name, &std::pair<std::string, value>::first) !=
+        args.named.end())
       throw render_error("got multiple values for keyword argument '" + name + "'");
-    given.named.emplace_back(name, std::move(argument));
+    args.named.emplace_back(name, std::move(argument));
   }
 
   [[nodiscard]] value filter_or_test(node const& expression, scope_pointer const& variables) {
@@ -515,10 +515,10 @@ class evaluator {
       throw render_error(std::string("No ") + (is_filter ? "filter" : "test") + " named '" +
                          expression.name + "'");
     auto operand = evaluate(expression.children[0], variables);
-    auto given = call_arguments(expression, variables);
-    given.positional.insert(given.positional.begin(), std::move(operand));
+    auto args = call_arguments(expression, variables);
+    args.positional.insert(args.positional.begin(), std::move(operand));
     line_ = expression.line;
-    return function(environment_, given);
+    return function(environment_, args);
   }
 
   [[nodiscard]] value sign(std::string const& operation, value const& operand) {
@@ -581,8 +581,8 @@ class evaluator {
 
 }  // namespace
 
-std::string render(node const& tree, value const& variables, std::chrono::local_seconds now) {
-  return evaluator(now).render(tree, variables);
+std::string render(node const& tree, value const& variables, std::chrono::local_seconds date) {
+  return evaluator(date).render(tree, variables);
 }
 
 }  // namespace mpt::jinja

@@ -17,19 +17,19 @@ namespace {
 
 /// A filter that is a method of the string that its operand prints.
 template <char const* Name>
-[[nodiscard]] value method_of_text(environment& state, arguments& given) {
-  if (given.positional.empty()) throw render_error("a filter needs a value");
-  state.work.spend(weight(given.positional.front()));
-  given.positional.front() = make_text(to_string(given.positional.front()));
-  return find_method(given.positional.front(), Name)(state, given);
+[[nodiscard]] value method_of_text(environment& state, arguments& args) {
+  if (args.positional.empty()) throw render_error("a filter needs a value");
+  state.work.spend(weight(args.positional.front()));
+  args.positional.front() = make_text(to_string(args.positional.front()));
+  return find_method(args.positional.front(), Name)(state, args);
 }
 constexpr char upper[] = "upper";
 constexpr char lower[] = "lower";
 constexpr char capitalize[] = "capitalize";
 constexpr char strip[] = "strip";
 
-[[nodiscard]] value replace(environment& state, arguments& given) {
-  auto const bound = bind(given, "replace", {"s", "old", "new", "count"}, 3);
+[[nodiscard]] value replace(environment& state, arguments& args) {
+  auto const bound = bind(args, "replace", {"s", "old", "new", "count"}, 3);
   arguments texts;
   for (int i = 0; i < 3; ++i) {
     state.work.spend(weight(*bound[static_cast<std::size_t>(i)]));
@@ -39,16 +39,16 @@ constexpr char strip[] = "strip";
   return find_method(texts.positional.front(), "replace")(state, texts);
 }
 
-[[nodiscard]] value center(environment& state, arguments& given) {
-  auto const bound = bind(given, "center", {"value", "width"}, 1);
+[[nodiscard]] value center(environment& state, arguments& args) {
+  auto const bound = bind(args, "center", {"value", "width"}, 1);
   arguments texts{.positional = {make_text(to_string(*bound[0])),
                                  bound[1] == nullptr ? value(std::int64_t{80}) : *bound[1]}};
   return find_method(texts.positional.front(), "center")(state, texts);
 }
 
 /// jinja2's title, which differs from str.title().
-[[nodiscard]] value title(environment& state, arguments& given) {
-  auto const text = to_string(*bind(given, "title", {"s"}, 1)[0]);
+[[nodiscard]] value title(environment& state, arguments& args) {
+  auto const text = to_string(*bind(args, "title", {"s"}, 1)[0]);
   state.work.spend(4 * text.size());
   auto const characters = python::decode(text);
   std::u32string_view rest = characters;
@@ -70,8 +70,8 @@ constexpr char strip[] = "strip";
   return new_text(state, python::encode(out));
 }
 
-[[nodiscard]] value indent(environment& state, arguments& given) {
-  auto const bound = bind(given, "indent", {"s", "width", "first", "blank"}, 1);
+[[nodiscard]] value indent(environment& state, arguments& args) {
+  auto const bound = bind(args, "indent", {"s", "width", "first", "blank"}, 1);
   auto const self = require_text(*bound[0]);
   std::string indentation(4, ' ');
   if (bound[1] != nullptr && bound[1]->is_text()) {
@@ -96,8 +96,8 @@ constexpr char strip[] = "strip";
   return new_text(state, std::move(out));
 }
 
-[[nodiscard]] value truncate(environment& state, arguments& given) {
-  auto const bound = bind(given, "truncate", {"s", "length", "killwords", "end", "leeway"}, 1);
+[[nodiscard]] value truncate(environment& state, arguments& args) {
+  auto const bound = bind(args, "truncate", {"s", "length", "killwords", "end", "leeway"}, 1);
   auto const end =
       python::decode(bound[3] == nullptr ? std::string("...") : require_text(*bound[3]));
   auto const size = bound[1] == nullptr ? 255 : require_integer(*bound[1]);
@@ -112,8 +112,8 @@ constexpr char strip[] = "strip";
   return new_text(state, python::encode(cut + end));
 }
 
-[[nodiscard]] value count_words(environment& state, arguments& given) {
-  auto const text = to_string(*bind(given, "wordcount", {"s"}, 1)[0]);
+[[nodiscard]] value count_words(environment& state, arguments& args) {
+  auto const text = to_string(*bind(args, "wordcount", {"s"}, 1)[0]);
   state.work.spend(4 * text.size());
   std::int64_t out = 0;
   bool in_word = false;
@@ -125,8 +125,8 @@ constexpr char strip[] = "strip";
   return out;
 }
 
-[[nodiscard]] value escape(environment& state, arguments& given) {
-  auto const& operand = *bind(given, "escape", {"s"}, 1)[0];
+[[nodiscard]] value escape(environment& state, arguments& args) {
+  auto const& operand = *bind(args, "escape", {"s"}, 1)[0];
   if (auto const* const found = std::get_if<text>(&operand); found != nullptr && found->is_markup)
     return operand;
   state.work.spend(weight(operand));
@@ -144,36 +144,36 @@ constexpr char strip[] = "strip";
   state.work.spend(out.size());
   return make_text(std::move(out), /*is_markup=*/true);
 }
-[[nodiscard]] value force_escape(environment& state, arguments& given) {
-  arguments plain{.positional = {make_text(to_string(*bind(given, "forceescape", {"s"}, 1)[0]))}};
+[[nodiscard]] value force_escape(environment& state, arguments& args) {
+  arguments plain{.positional = {make_text(to_string(*bind(args, "forceescape", {"s"}, 1)[0]))}};
   return escape(state, plain);
 }
-[[nodiscard]] value mark_safe(environment& state, arguments& given) {
-  auto const& operand = *bind(given, "safe", {"value"}, 1)[0];
+[[nodiscard]] value mark_safe(environment& state, arguments& args) {
+  auto const& operand = *bind(args, "safe", {"value"}, 1)[0];
   state.work.spend(weight(operand));
   return make_text(to_string(operand), /*is_markup=*/true);
 }
-[[nodiscard]] value string(environment& state, arguments& given) {
-  auto const& operand = *bind(given, "string", {"object"}, 1)[0];
+[[nodiscard]] value string(environment& state, arguments& args) {
+  auto const& operand = *bind(args, "string", {"object"}, 1)[0];
   if (operand.is_text()) return operand;
   state.work.spend(weight(operand));
   return make_text(to_string(operand));
 }
-[[nodiscard]] value format(environment& state, arguments& given) {
-  auto const text = to_string(given.positional.at(0));
-  given.positional.erase(given.positional.begin());
-  if (!given.positional.empty() && !given.named.empty())
+[[nodiscard]] value format(environment& state, arguments& args) {
+  auto const text = to_string(args.positional.at(0));
+  args.positional.erase(args.positional.begin());
+  if (!args.positional.empty() && !args.named.empty())
     throw render_error("can't handle positional and keyword arguments at the same time");
-  if (given.named.empty())
+  if (args.named.empty())
     return new_text(
-        state, format_percent(state, text, make_sequence(sequence_kind::tuple, given.positional)));
+        state, format_percent(state, text, make_sequence(sequence_kind::tuple, args.positional)));
   std::vector<std::pair<value, value>> entries;
-  for (auto const& [name, item] : given.named) entries.emplace_back(make_text(name), item);
+  for (auto const& [name, item] : args.named) entries.emplace_back(make_text(name), item);
   return new_text(state, format_percent(state, text, make_mapping(std::move(entries))));
 }
 
-[[nodiscard]] value url_encode(environment& state, arguments& given) {
-  auto const& operand = *bind(given, "urlencode", {"value"}, 1)[0];
+[[nodiscard]] value url_encode(environment& state, arguments& args) {
+  auto const& operand = *bind(args, "urlencode", {"value"}, 1)[0];
   auto const quote = [&](value const& quoted, bool is_query) {
     state.work.spend(3 * weight(quoted));
     std::string out;
@@ -226,15 +226,15 @@ constexpr char strip[] = "strip";
   return out;
 }
 
-[[nodiscard]] value to_float(environment& /*state*/, arguments& given) {
-  auto const bound = bind(given, "float", {"value", "default"}, 1);
+[[nodiscard]] value to_float(environment& /*state*/, arguments& args) {
+  auto const bound = bind(args, "float", {"value", "default"}, 1);
   require_defined(*bound[0]);
   if (auto const number = parse_float(*bound[0])) return *number;
   return bound[1] == nullptr ? value(0.0) : *bound[1];
 }
 
-[[nodiscard]] value to_integer(environment& /*state*/, arguments& given) {
-  auto const bound = bind(given, "int", {"value", "default", "base"}, 1);
+[[nodiscard]] value to_integer(environment& /*state*/, arguments& args) {
+  auto const bound = bind(args, "int", {"value", "default", "base"}, 1);
   require_defined(*bound[0]);
   if (auto const whole = bound[0]->integer()) return *whole;
   if (bound[0]->is_text()) {
@@ -264,8 +264,8 @@ constexpr char strip[] = "strip";
   return bound[1] == nullptr ? value(std::int64_t{0}) : *bound[1];
 }
 
-[[nodiscard]] value absolute(environment& state, arguments& given) {
-  auto const& operand = *bind(given, "abs", {"x"}, 1)[0];
+[[nodiscard]] value absolute(environment& state, arguments& args) {
+  auto const& operand = *bind(args, "abs", {"x"}, 1)[0];
   require_defined(operand);
   if (operand.integer())
     return *operand.integer() < 0 ? calculate(state, "*", operand, std::int64_t{-1})
@@ -275,8 +275,8 @@ constexpr char strip[] = "strip";
   return std::abs(*operand.number());
 }
 
-[[nodiscard]] value round(environment& state, arguments& given) {
-  auto const bound = bind(given, "round", {"value", "precision", "method"}, 1);
+[[nodiscard]] value round(environment& state, arguments& args) {
+  auto const bound = bind(args, "round", {"value", "precision", "method"}, 1);
   require_defined(*bound[0]);
   auto const precision = bound[1] == nullptr ? 0 : require_integer(*bound[1]);
   auto const method = bound[2] == nullptr ? std::string("common") : to_string(*bound[2]);
@@ -303,17 +303,17 @@ constexpr char strip[] = "strip";
 
 // any value
 
-[[nodiscard]] value defaulted(environment& /*state*/, arguments& given) {
-  auto const bound = bind(given, "default", {"value", "default_value", "boolean"}, 1);
+[[nodiscard]] value defaulted(environment& /*state*/, arguments& args) {
+  auto const bound = bind(args, "default", {"value", "default_value", "boolean"}, 1);
   bool const replaces_false = bound[2] != nullptr && is_true(*bound[2]);
   if (!bound[0]->is_undefined() && (!replaces_false || is_true(*bound[0]))) return *bound[0];
   return bound[1] == nullptr ? make_text("") : *bound[1];
 }
-[[nodiscard]] value count(environment& /*state*/, arguments& given) {
-  return length(*bind(given, "length", {"object"}, 1)[0]);
+[[nodiscard]] value count(environment& /*state*/, arguments& args) {
+  return length(*bind(args, "length", {"object"}, 1)[0]);
 }
-[[nodiscard]] value attribute(environment& state, arguments& given) {
-  auto const bound = bind(given, "attr", {"object", "name"}, 2);
+[[nodiscard]] value attribute(environment& state, arguments& args) {
+  auto const bound = bind(args, "attr", {"object", "name"}, 2);
   auto const name = to_string(*bound[1]);
   auto const& self = *bound[0];
   require_defined(self);

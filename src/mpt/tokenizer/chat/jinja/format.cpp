@@ -84,10 +84,10 @@ struct specification {
   auto const missing = format.width.value_or(0) > size ? *format.width - size : 0;
   char const alignment = format.alignment == 0 ? default_alignment : format.alignment;
   auto const left = alignment == '<' ? 0 : alignment == '^' ? missing / 2 : missing;
-  std::string before;
-  std::string after;
-  for (std::size_t i = 0; i < missing; ++i) (i < left ? before : after) += format.fill;
-  return alignment == '=' ? sign + before + text : before + sign + text + after;
+  std::string left_fill;
+  std::string right_fill;
+  for (std::size_t i = 0; i < missing; ++i) (i < left ? left_fill : right_fill) += format.fill;
+  return alignment == '=' ? sign + left_fill + text : left_fill + sign + text + right_fill;
 }
 
 [[nodiscard]] std::string grouped(std::string const& digits, std::string const& separator) {
@@ -273,7 +273,7 @@ class percent_conversion {
 /// The fields of str.format().
 class brace_formatter {
  public:
-  brace_formatter(environment& state, arguments const& given) : state_(state), given_(given) {}
+  brace_formatter(environment& state, arguments const& args) : state_(state), given_(args) {}
 
   [[nodiscard]] std::string format(std::string_view text, int depth = 0) {
     if (depth > 2) throw render_error("Max string recursion exceeded");
@@ -412,8 +412,8 @@ std::string format_percent(environment& state, std::string_view format, value co
   return out;
 }
 
-std::string format_braces(environment& state, std::string_view format, arguments const& given) {
-  return brace_formatter(state, given).format(format);
+std::string format_braces(environment& state, std::string_view format, arguments const& args) {
+  return brace_formatter(state, args).format(format);
 }
 
 }  // namespace mpt::jinja

@@ -7,8 +7,8 @@
 namespace mpt::jinja {
 namespace {
 
-[[nodiscard]] value make_range(environment& state, arguments& given) {
-  auto const bound = bind(given, "range", {"start", "stop", "step"}, 1);
+[[nodiscard]] value make_range(environment& state, arguments& args) {
+  auto const bound = bind(args, "range", {"start", "stop", "step"}, 1);
   auto const first = bound[1] == nullptr ? 0 : require_integer(*bound[0]);
   auto const end = require_integer(bound[1] == nullptr ? *bound[0] : *bound[1]);
   auto const step = bound[2] == nullptr ? 1 : require_integer(*bound[2]);
@@ -27,10 +27,10 @@ namespace {
   return out;
 }
 
-[[nodiscard]] value make_dictionary(environment& state, arguments& given) {
+[[nodiscard]] value make_dictionary(environment& state, arguments& args) {
   mapping out;
-  if (given.positional.size() > 1) throw render_error("dict expected at most 1 argument");
-  for (auto const& source : given.positional) {
+  if (args.positional.size() > 1) throw render_error("dict expected at most 1 argument");
+  for (auto const& source : args.positional) {
     require_defined(source);
     state.work.spend(weight(source));
     if (source.dictionary() != nullptr) {
@@ -44,19 +44,19 @@ namespace {
       assign(out, pair[0], pair[1]);
     }
   }
-  for (auto const& [name, item] : given.named) {
+  for (auto const& [name, item] : args.named) {
     state.work.spend(out.entries.size());
     assign(out, make_text(name), item);
   }
   return std::make_shared<mapping>(std::move(out));
 }
 
-[[nodiscard]] value make_cycler(arguments& given) {
-  if (given.positional.empty()) throw render_error("at least one item has to be provided");
+[[nodiscard]] value make_cycler(arguments& args) {
+  if (args.positional.empty()) throw render_error("at least one item has to be provided");
   auto out = std::make_shared<object>();
   out->description = "<Cycler>";
   auto const position = std::make_shared<std::size_t>(0);
-  out->attribute = [items = given.positional,
+  out->attribute = [items = args.positional,
                     position](std::string_view name) -> std::optional<value> {
     if (name == "current") return items[*position];
     if (name == "next")
@@ -75,8 +75,8 @@ namespace {
   return out;
 }
 
-[[nodiscard]] value make_joiner(arguments& given) {
-  auto const bound = bind(given, "joiner", {"sep"}, 0);
+[[nodiscard]] value make_joiner(arguments& args) {
+  auto const bound = bind(args, "joiner", {"sep"}, 0);
   auto const separator = bound[0] == nullptr ? make_text(", ") : *bound[0];
   return make_function("<Joiner>",
                        [separator, is_used = std::make_shared<bool>(false)](arguments&) {
@@ -85,8 +85,8 @@ namespace {
 }
 
 /// datetime.strftime() of Python for a time without a zone.
-[[nodiscard]] value format_time(environment& state, arguments& given) {
-  auto const format = require_text(*bind(given, "strftime_now", {"format"}, 1)[0]);
+[[nodiscard]] value format_time(environment& state, arguments& args) {
+  auto const format = require_text(*bind(args, "strftime_now", {"format"}, 1)[0]);
   std::string known;
   for (std::size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%' || i + 1 == format.size()) {
@@ -99,7 +99,7 @@ namespace {
     else if (conversion != 'z' && conversion != 'Z')
       known += {'%', conversion};
   }
-  auto const seconds = static_cast<std::time_t>(state.now.time_since_epoch().count());
+  auto const seconds = static_cast<std::time_t>(state.date.time_since_epoch().count());
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
   std::string out(4 * known.size() + 1024, '\0');
@@ -114,18 +114,18 @@ namespace {
 std::optional<value> find_global(environment& state, std::string_view name) {
   if (name == "range")
     return make_function("<function range>",
-                         [&state](arguments& given) { return make_range(state, given); });
+                         [&state](arguments& args) { return make_range(state, args); });
   if (name == "dict")
     return make_function("<class 'dict'>",
-                         [&state](arguments& given) { return make_dictionary(state, given); });
+                         [&state](arguments& args) { return make_dictionary(state, args); });
   if (name == "cycler") return make_function("<class 'Cycler'>", make_cycler);
   if (name == "joiner") return make_function("<class 'Joiner'>", make_joiner);
   if (name == "strftime_now")
     return make_function("<function strftime_now>",
-                         [&state](arguments& given) { return format_time(state, given); });
+                         [&state](arguments& args) { return format_time(state, args); });
   if (name == "raise_exception")
-    return make_function("<function raise_exception>", [](arguments& given) -> value {
-      throw render_error(to_string(*bind(given, "raise_exception", {"message"}, 1)[0]));
+    return make_function("<function raise_exception>", [](arguments& args) -> value {
+      throw render_error(to_string(*bind(args, "raise_exception", {"message"}, 1)[0]));
     });
   return std::nullopt;
 }

@@ -13,9 +13,9 @@ namespace {
 
 class json_writer {
  public:
-  json_writer(environment& state, arguments const& given) : state_(state) {
+  json_writer(environment& state, arguments const& args) : state_(state) {
     auto const bound =
-        bind(given, "tojson", {"x", "ensure_ascii", "indent", "separators", "sort_keys"}, 1);
+        bind(args, "tojson", {"x", "ensure_ascii", "indent", "separators", "sort_keys"}, 1);
     ensures_ascii_ = bound[1] != nullptr && is_true(*bound[1]);
     if (is_given(bound[2])) {
       has_lines_ = true;
@@ -145,8 +145,8 @@ class json_writer {
 
 }  // namespace
 
-value to_json(environment& state, arguments& given) {
-  return make_text(json_writer(state, given).result());
+value to_json(environment& state, arguments& args) {
+  return make_text(json_writer(state, args).result());
 }
 
 }  // namespace mpt::jinja

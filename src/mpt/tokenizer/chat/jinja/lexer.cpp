@@ -281,8 +281,9 @@ class lexer {
     if (c == '\n') return 2;
     if (c == 'N') fail("the escape \\N is not supported; write the character itself");
     bool const is_octal = c >= '0' && c <= '7';
-    std::size_t const most = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : is_octal ? 3 : 0;
-    if (most == 0) {  // Python keeps the backslash, and writes a character beyond ASCII as its code
+    std::size_t const digits_wanted = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : is_octal ? 3 : 0;
+    if (digits_wanted ==
+        0) {  // Python keeps the backslash, and writes a character beyond ASCII as its code
       auto const next = utf8::read(text_, begin + 1);
       constexpr std::string_view digits = "0123456789abcdef";
       out += '\\';
@@ -296,14 +297,15 @@ class lexer {
     auto const first = begin + (is_octal ? 1 : 2);
     auto code = std::uint32_t{0};
     std::size_t count = 0;
-    for (; count < most && first + count < text_.size(); ++count) {
+    for (; count < digits_wanted && first + count < text_.size(); ++count) {
       auto const digit = std::string_view("0123456789abcdef")
                              .find(static_cast<char>(text_[first + count] |
                                                      (text_[first + count] >= 'A' ? 0x20 : 0)));
       if (digit == std::string_view::npos || (is_octal && digit > 7)) break;
       code = code * (is_octal ? 8 : 16) + static_cast<std::uint32_t>(digit);
     }
-    if ((!is_octal && count < most) || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
+    if ((!is_octal && count < digits_wanted) || code > 0x10FFFF ||
+        (code >= 0xD800 && code <= 0xDFFF))
       fail("the escape " + std::string(text_.substr(begin, 2 + count)) + " is no character");
     utf8::append(out, static_cast<char32_t>(code));
     return first + count - begin;

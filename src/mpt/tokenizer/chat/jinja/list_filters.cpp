@@ -44,14 +44,14 @@ namespace {
 
 /// The paths between the commas of "name,age".
 [[nodiscard]] std::vector<value> split_paths(environment& state, value const& paths) {
-  arguments given{.positional = {paths, make_text(",")}};
-  return iterate(find_method(paths, "split")(state, given));
+  arguments args{.positional = {paths, make_text(",")}};
+  return iterate(find_method(paths, "split")(state, args));
 }
 
 [[nodiscard]] value without_case(environment& state, value const& key) {
   if (!key.is_text()) return key;
-  arguments given{.positional = {key}};
-  return find_filter("lower")(state, given);
+  arguments args{.positional = {key}};
+  return find_filter("lower")(state, args);
 }
 
 /// Sorts by keys, which are compared as in Python.
@@ -78,21 +78,21 @@ namespace {
 /// map, select and their kin: the value at the front and the arguments for each item.
 struct item_call {
   std::vector<value> items;
-  arguments given;
+  arguments args;
 };
-[[nodiscard]] item_call split_call(environment& state, arguments& given) {
-  auto const operand = given.positional.at(0);
+[[nodiscard]] item_call split_call(environment& state, arguments& args) {
+  auto const operand = args.positional.at(0);
   item_call out{.items = {},
-                .given = {.positional = {given.positional.begin() + 1, given.positional.end()},
-                          .named = given.named}};
+                .args = {.positional = {args.positional.begin() + 1, args.positional.end()},
+                         .named = args.named}};
   if (is_true(operand)) out.items = read_items(state, operand);
   return out;
 }
 
 /// The items whose attribute, or which themselves, pass the test that the arguments name.
-[[nodiscard]] value filtered(environment& state, arguments& given, bool by_attribute, bool wanted) {
-  auto call = split_call(state, given);
-  auto& positional = call.given.positional;
+[[nodiscard]] value filtered(environment& state, arguments& args, bool by_attribute, bool wanted) {
+  auto call = split_call(state, args);
+  auto& positional = call.args.positional;
   value path = none{};
   if (by_attribute) {
     if (positional.empty()) throw render_error("Missing parameter for attribute name");
@@ -110,7 +110,7 @@ struct item_call {
   for (auto const& item : call.items) {
     state.work.spend(32);
     auto tested = at_path(state, item, &path);
-    auto item_arguments = call.given;
+    auto item_arguments = call.args;
     item_arguments.positional.insert(item_arguments.positional.begin(), tested);
     bool const passes = is_true(test == nullptr ? tested : test(state, item_arguments));
     if (passes == wanted) out.push_back(item);
@@ -118,9 +118,9 @@ struct item_call {
   return iterator(state, std::move(out));
 }
 
-[[nodiscard]] value extreme(environment& state, arguments& given, bool is_maximum) {
+[[nodiscard]] value extreme(environment& state, arguments& args, bool is_maximum) {
   auto const bound =
-      bind(given, is_maximum ? "max" : "min", {"value", "case_sensitive", "attribute"}, 1);
+      bind(args, is_maximum ? "max" : "min", {"value", "case_sensitive", "attribute"}, 1);
   auto const items = read_items(state, *bound[0]);
   if (items.empty()) return make_undefined("No aggregated item, sequence was empty.");
   auto const key = [&](value const& item) {
@@ -143,12 +143,12 @@ struct item_call {
 
 }  // namespace
 
-value map_items(environment& state, arguments& given) {
-  auto call = split_call(state, given);
-  auto& positional = call.given.positional;
+value map_items(environment& state, arguments& args) {
+  auto call = split_call(state, args);
+  auto& positional = call.args.positional;
   std::vector<value> out;
   if (positional.empty()) {
-    auto const bound = bind(call.given, "map", {"attribute", "default"}, 1);
+    auto const bound = bind(call.args, "map", {"attribute", "default"}, 1);
     for (auto const& item : call.items) {
       state.work.spend(32);
       out.push_back(at_path(state, item, bound[0], bound[1]));
@@ -161,26 +161,26 @@ value map_items(environment& state, arguments& given) {
   if (filter == nullptr) throw render_error("No filter named '" + name + "'");
   for (auto const& item : call.items) {
     state.work.spend(32);
-    auto item_arguments = call.given;
+    auto item_arguments = call.args;
     item_arguments.positional.insert(item_arguments.positional.begin(), item);
     out.push_back(filter(state, item_arguments));
   }
   return iterator(state, std::move(out));
 }
 
-value select(environment& state, arguments& given) { return filtered(state, given, false, true); }
-value reject(environment& state, arguments& given) { return filtered(state, given, false, false); }
-value select_attribute(environment& state, arguments& given) {
-  return filtered(state, given, true, true);
+value select(environment& state, arguments& args) { return filtered(state, args, false, true); }
+value reject(environment& state, arguments& args) { return filtered(state, args, false, false); }
+value select_attribute(environment& state, arguments& args) {
+  return filtered(state, args, true, true);
 }
-value reject_attribute(environment& state, arguments& given) {
-  return filtered(state, given, true, false);
+value reject_attribute(environment& state, arguments& args) {
+  return filtered(state, args, true, false);
 }
-value largest(environment& state, arguments& given) { return extreme(state, given, true); }
-value smallest(environment& state, arguments& given) { return extreme(state, given, false); }
+value largest(environment& state, arguments& args) { return extreme(state, args, true); }
+value smallest(environment& state, arguments& args) { return extreme(state, args, false); }
 
-value batch(environment& state, arguments& given) {
-  auto const bound = bind(given, "batch", {"value", "linecount", "fill_with"}, 2);
+value batch(environment& state, arguments& args) {
+  auto const bound = bind(args, "batch", {"value", "linecount", "fill_with"}, 2);
   auto const size = require_integer(*bound[1]);
   std::vector<value> out;
   std::vector<value> row;
@@ -199,8 +199,8 @@ value batch(environment& state, arguments& given) {
   return iterator(state, std::move(out));
 }
 
-value slice_items(environment& state, arguments& given) {
-  auto const bound = bind(given, "slice", {"value", "slices", "fill_with"}, 2);
+value slice_items(environment& state, arguments& args) {
+  auto const bound = bind(args, "slice", {"value", "slices", "fill_with"}, 2);
   auto const items = read_items(state, *bound[0]);
   auto const slices = require_integer(*bound[1]);
   if (slices == 0) throw render_error("integer division or modulo by zero");
@@ -218,8 +218,8 @@ value slice_items(environment& state, arguments& given) {
   return iterator(state, std::move(out));
 }
 
-value sort(environment& state, arguments& given) {
-  auto const bound = bind(given, "sort", {"value", "reverse", "case_sensitive", "attribute"}, 1);
+value sort(environment& state, arguments& args) {
+  auto const bound = bind(args, "sort", {"value", "reverse", "case_sensitive", "attribute"}, 1);
   auto items = read_items(state, *bound[0]);
   std::vector<value> paths;
   if (is_given(bound[3]) && bound[3]->is_text())
@@ -239,10 +239,10 @@ value sort(environment& state, arguments& given) {
                       sorted(state, std::move(items), keys, is_flag_set(bound[1])));
 }
 
-value sort_dictionary(environment& state, arguments& given) {
-  auto const bound = bind(given, "dictsort", {"value", "case_sensitive", "by", "reverse"}, 1);
-  auto const by = bound[2] == nullptr ? std::string("key") : to_string(*bound[2]);
-  if (by != "key" && by != "value")
+value sort_dictionary(environment& state, arguments& args) {
+  auto const bound = bind(args, "dictsort", {"value", "case_sensitive", "by", "reverse"}, 1);
+  auto const order = bound[2] == nullptr ? std::string("key") : to_string(*bound[2]);
+  if (order != "key" && order != "value")
     throw render_error("You can only sort by either \"key\" or \"value\"");
   require_defined(*bound[0]);
   if (bound[0]->dictionary() == nullptr)
@@ -251,15 +251,15 @@ value sort_dictionary(environment& state, arguments& given) {
   std::vector<value> keys;
   for (auto const& [key, item] : bound[0]->dictionary()->entries) {
     items.push_back(new_sequence(state, sequence_kind::tuple, {key, item}));
-    auto const& sorted_by = by == "key" ? key : item;
+    auto const& sorted_by = order == "key" ? key : item;
     keys.push_back(is_flag_set(bound[1]) ? sorted_by : without_case(state, sorted_by));
   }
   return new_sequence(state, sequence_kind::list,
                       sorted(state, std::move(items), keys, is_flag_set(bound[3])));
 }
 
-value group_by(environment& state, arguments& given) {
-  auto const bound = bind(given, "groupby", {"value", "attribute", "default", "case_sensitive"}, 2);
+value group_by(environment& state, arguments& args) {
+  auto const bound = bind(args, "groupby", {"value", "attribute", "default", "case_sensitive"}, 2);
   auto items = read_items(state, *bound[0]);
   auto const key = [&](value const& item, bool is_case_sensitive) {
     auto const found = at_path(state, item, bound[1], bound[2]);
@@ -282,8 +282,8 @@ value group_by(environment& state, arguments& given) {
   return new_sequence(state, sequence_kind::list, std::move(out));
 }
 
-value unique(environment& state, arguments& given) {
-  auto const bound = bind(given, "unique", {"value", "case_sensitive", "attribute"}, 1);
+value unique(environment& state, arguments& args) {
+  auto const bound = bind(args, "unique", {"value", "case_sensitive", "attribute"}, 1);
   mapping seen;
   std::vector<value> out;
   for (auto const& item : read_items(state, *bound[0])) {
@@ -297,8 +297,8 @@ value unique(environment& state, arguments& given) {
   return iterator(state, std::move(out));
 }
 
-value sum(environment& state, arguments& given) {
-  auto const bound = bind(given, "sum", {"iterable", "attribute", "start"}, 1);
+value sum(environment& state, arguments& args) {
+  auto const bound = bind(args, "sum", {"iterable", "attribute", "start"}, 1);
   auto out = bound[2] == nullptr ? value(std::int64_t{0}) : *bound[2];
   if (out.is_text()) throw render_error("sum() can't sum strings [use ''.join(seq) instead]");
   for (auto const& item : read_items(state, *bound[0]))
@@ -306,8 +306,8 @@ value sum(environment& state, arguments& given) {
   return out;
 }
 
-value join_items(environment& state, arguments& given) {
-  auto const bound = bind(given, "join", {"value", "d", "attribute"}, 1);
+value join_items(environment& state, arguments& args) {
+  auto const bound = bind(args, "join", {"value", "d", "attribute"}, 1);
   auto const separator = bound[1] == nullptr ? std::string() : to_string(*bound[1]);
   std::string out;
   bool is_first = true;
@@ -320,8 +320,8 @@ value join_items(environment& state, arguments& given) {
   return new_text(state, std::move(out));
 }
 
-value first_item(environment& state, arguments& given) {
-  auto const& operand = *bind(given, "first", {"seq"}, 1)[0];
+value first_item(environment& state, arguments& args) {
+  auto const& operand = *bind(args, "first", {"seq"}, 1)[0];
   auto* const list = operand.items();
   if (list == nullptr) state.work.spend(weight(operand));
   auto const rest = list == nullptr ? iterate(operand) : std::vector<value>();
@@ -335,8 +335,8 @@ value first_item(environment& state, arguments& given) {
   return out;
 }
 
-value last_item(environment& state, arguments& given) {
-  auto const& operand = *bind(given, "last", {"seq"}, 1)[0];
+value last_item(environment& state, arguments& args) {
+  auto const& operand = *bind(args, "last", {"seq"}, 1)[0];
   auto const* const list = operand.items();
   if (list != nullptr && list->kind == sequence_kind::iterator)
     throw render_error("'generator' object is not reversible");
@@ -344,8 +344,8 @@ value last_item(environment& state, arguments& given) {
   return items.empty() ? make_undefined("No last item, sequence was empty.") : items.back();
 }
 
-value reverse(environment& state, arguments& given) {
-  auto const& operand = *bind(given, "reverse", {"value"}, 1)[0];
+value reverse(environment& state, arguments& args) {
+  auto const& operand = *bind(args, "reverse", {"value"}, 1)[0];
   if (operand.is_text()) return get_slice(state, operand, none{}, none{}, std::int64_t{-1});
   auto items = read_items(state, operand);
   std::ranges::reverse(items);
@@ -355,17 +355,17 @@ value reverse(environment& state, arguments& given) {
                       std::move(items));
 }
 
-value list_items(environment& state, arguments& given) {
+value list_items(environment& state, arguments& args) {
   return new_sequence(state, sequence_kind::list,
-                      read_items(state, *bind(given, "list", {"value"}, 1)[0]));
+                      read_items(state, *bind(args, "list", {"value"}, 1)[0]));
 }
 
-value pairs(environment& state, arguments& given) {
-  auto const& operand = *bind(given, "items", {"value"}, 1)[0];
+value pairs(environment& state, arguments& args) {
+  auto const& operand = *bind(args, "items", {"value"}, 1)[0];
   if (operand.is_undefined()) return iterator(state, {});
   if (operand.dictionary() == nullptr)
     throw render_error("Can only get item pairs from a mapping.");
-  return iterator(state, iterate(find_method(operand, "items")(state, given)));
+  return iterator(state, iterate(find_method(operand, "items")(state, args)));
 }
 
 }  // namespace mpt::jinja::filters

@@ -25,8 +25,8 @@ void spend_search(environment& state, std::string_view haystack, std::string_vie
 
 /// A method that maps the characters of a string.
 template <std::u32string (*Convert)(std::u32string_view)>
-[[nodiscard]] value converted(environment& state, arguments& given) {
-  auto const& self = require_text(*bind(given, "str", {"self"}, 1)[0]);
+[[nodiscard]] value converted(environment& state, arguments& args) {
+  auto const& self = require_text(*bind(args, "str", {"self"}, 1)[0]);
   state.work.spend(4 * self.size());
   return new_text(state, python::encode(Convert(python::decode(self))));
 }
@@ -42,21 +42,21 @@ template <std::u32string (*Convert)(std::u32string_view)>
 
 /// A method that asks whether a string is not empty and all characters have a property.
 template <bool (*Property)(char32_t), bool OfEmpty = false>
-[[nodiscard]] value all_characters(environment& /*state*/, arguments& given) {
-  auto const characters = python::decode(require_text(*bind(given, "str", {"self"}, 1)[0]));
+[[nodiscard]] value all_characters(environment& /*state*/, arguments& args) {
+  auto const characters = python::decode(require_text(*bind(args, "str", {"self"}, 1)[0]));
   return (OfEmpty || !characters.empty()) && std::ranges::all_of(characters, Property);
 }
 [[nodiscard]] bool is_alphanumeric(char32_t c) {
   return python::is_alphabetic(c) || python::is_numeric(c);
 }
 [[nodiscard]] bool is_white(char32_t c) { return python::is_space(c); }
-[[nodiscard]] value is_ascii(environment& /*state*/, arguments& given) {
-  auto const& self = require_text(*bind(given, "isascii", {"self"}, 1)[0]);
+[[nodiscard]] value is_ascii(environment& /*state*/, arguments& args) {
+  auto const& self = require_text(*bind(args, "isascii", {"self"}, 1)[0]);
   return utf8::skip_ascii(self, 0) == self.size();
 }
 template <bool (*Property)(std::u32string_view)>
-[[nodiscard]] value whole_text(environment& /*state*/, arguments& given) {
-  return Property(python::decode(require_text(*bind(given, "str", {"self"}, 1)[0])));
+[[nodiscard]] value whole_text(environment& /*state*/, arguments& args) {
+  return Property(python::decode(require_text(*bind(args, "str", {"self"}, 1)[0])));
 }
 [[nodiscard]] bool is_title(std::u32string_view text) {
   return (python::is_lower(text) || python::is_upper(text) || text != python::lower(text)) &&
@@ -68,8 +68,8 @@ template <bool (*Property)(std::u32string_view)>
 }
 
 template <bool Left, bool Right>
-[[nodiscard]] value strip(environment& state, arguments& given) {
-  auto const bound = bind(given, "strip", {"self", "chars"}, 1);
+[[nodiscard]] value strip(environment& state, arguments& args) {
+  auto const bound = bind(args, "strip", {"self", "chars"}, 1);
   auto const characters = python::decode(require_text(*bound[0]));
   std::optional<std::u32string> stripped;
   if (is_given(bound[1])) stripped = python::decode(require_text(*bound[1]));
@@ -87,9 +87,9 @@ template <bool Left, bool Right>
   while (max_splits < 0 || static_cast<std::int64_t>(out.size()) < max_splits) {
     auto const found = from_right ? text.rfind(separator) : text.find(separator);
     if (found == std::string_view::npos) break;
-    auto const behind = found + separator.size();
-    out.emplace_back(from_right ? text.substr(behind) : text.substr(0, found));
-    text = from_right ? text.substr(0, found) : text.substr(behind);
+    auto const end = found + separator.size();
+    out.emplace_back(from_right ? text.substr(end) : text.substr(0, found));
+    text = from_right ? text.substr(0, found) : text.substr(end);
   }
   out.emplace_back(text);
   if (from_right) std::ranges::reverse(out);
@@ -97,8 +97,8 @@ template <bool Left, bool Right>
 }
 
 template <bool FromRight>
-[[nodiscard]] value split(environment& state, arguments& given) {
-  auto const bound = bind(given, "split", {"self", "sep", "maxsplit"}, 1);
+[[nodiscard]] value split(environment& state, arguments& args) {
+  auto const bound = bind(args, "split", {"self", "sep", "maxsplit"}, 1);
   auto const& self = require_text(*bound[0]);
   auto const max_splits = bound[2] == nullptr ? -1 : require_integer(*bound[2]);
   if (is_given(bound[1])) {
@@ -120,8 +120,8 @@ template <bool FromRight>
   return text_list(state, std::move(out));
 }
 
-[[nodiscard]] value split_lines(environment& state, arguments& given) {
-  auto const bound = bind(given, "splitlines", {"self", "keepends"}, 1);
+[[nodiscard]] value split_lines(environment& state, arguments& args) {
+  auto const bound = bind(args, "splitlines", {"self", "keepends"}, 1);
   bool const keeps_ends = bound[1] != nullptr && is_true(*bound[1]);
   auto const characters = python::decode(require_text(*bound[0]));
   state.work.spend(4 * characters.size());
@@ -143,8 +143,8 @@ template <bool FromRight>
 }
 
 template <bool FromRight>
-[[nodiscard]] value partition(environment& state, arguments& given) {
-  auto const bound = bind(given, "partition", {"self", "sep"}, 2);
+[[nodiscard]] value partition(environment& state, arguments& args) {
+  auto const bound = bind(args, "partition", {"self", "sep"}, 2);
   auto const& self = require_text(*bound[0]);
   auto const& separator = require_text(*bound[1]);
   if (separator.empty()) throw render_error("empty separator");
@@ -157,8 +157,8 @@ template <bool FromRight>
   return text_list(state, std::move(parts), sequence_kind::tuple);
 }
 
-[[nodiscard]] value replace(environment& state, arguments& given) {
-  auto const bound = bind(given, "replace", {"self", "old", "new", "count"}, 3);
+[[nodiscard]] value replace(environment& state, arguments& args) {
+  auto const bound = bind(args, "replace", {"self", "old", "new", "count"}, 3);
   auto const& self = require_text(*bound[0]);
   auto const& old_text = require_text(*bound[1]);
   auto const& replacement = require_text(*bound[2]);
@@ -185,7 +185,7 @@ template <bool FromRight>
 struct text_range {
   std::u32string text;
   std::int64_t begin = 0;
-  bool is_valid = true;  ///< false: the range begins behind the text's end, or behind its own end
+  bool is_valid = true;  ///< false: the range begins end the text's end, or end its own end
 };
 [[nodiscard]] text_range range_of(std::string const& self, value const* begin, value const* end) {
   auto const characters = python::decode(self);
@@ -204,8 +204,8 @@ struct text_range {
 }
 
 template <bool FromRight, bool Required>
-[[nodiscard]] value find_text(environment& state, arguments& given) {
-  auto const bound = bind(given, "find", {"self", "sub", "start", "end"}, 2);
+[[nodiscard]] value find_text(environment& state, arguments& args) {
+  auto const bound = bind(args, "find", {"self", "sub", "start", "end"}, 2);
   auto const& self = require_text(*bound[0]);
   auto const& needle = require_text(*bound[1]);
   spend_search(state, self, needle);
@@ -219,8 +219,8 @@ template <bool FromRight, bool Required>
   return std::int64_t{-1};
 }
 
-[[nodiscard]] value count_text(environment& state, arguments& given) {
-  auto const bound = bind(given, "count", {"self", "sub", "start", "end"}, 2);
+[[nodiscard]] value count_text(environment& state, arguments& args) {
+  auto const bound = bind(args, "count", {"self", "sub", "start", "end"}, 2);
   auto const& self = require_text(*bound[0]);
   spend_search(state, self, require_text(*bound[1]));
   auto const range = range_of(self, bound[2], bound[3]);
@@ -228,15 +228,15 @@ template <bool FromRight, bool Required>
   if (!range.is_valid) return std::int64_t{0};
   if (wanted.empty()) return static_cast<std::int64_t>(range.text.size()) + 1;
   std::int64_t out = 0;
-  for (auto at = range.text.find(wanted); at != std::u32string::npos;
-       at = range.text.find(wanted, at + wanted.size()))
+  for (auto position = range.text.find(wanted); position != std::u32string::npos;
+       position = range.text.find(wanted, position + wanted.size()))
     ++out;
   return out;
 }
 
 template <bool AtEnd>
-[[nodiscard]] value has_affix(environment& state, arguments& given) {
-  auto const bound = bind(given, "startswith", {"self", "affix", "start", "end"}, 2);
+[[nodiscard]] value has_affix(environment& state, arguments& args) {
+  auto const bound = bind(args, "startswith", {"self", "affix", "start", "end"}, 2);
   auto const& self = require_text(*bound[0]);
   state.work.spend(weight(*bound[1]));
   bool const is_tuple =
@@ -253,8 +253,8 @@ template <bool AtEnd>
 }
 
 template <bool AtEnd>
-[[nodiscard]] value remove_affix(environment& state, arguments& given) {
-  auto const bound = bind(given, "removeprefix", {"self", "affix"}, 2);
+[[nodiscard]] value remove_affix(environment& state, arguments& args) {
+  auto const bound = bind(args, "removeprefix", {"self", "affix"}, 2);
   std::string_view self = require_text(*bound[0]);
   auto const& affix = require_text(*bound[1]);
   if (AtEnd && self.ends_with(affix)) self.remove_suffix(affix.size());
@@ -262,8 +262,8 @@ template <bool AtEnd>
   return new_text(state, std::string(self));
 }
 
-[[nodiscard]] value join(environment& state, arguments& given) {
-  auto const bound = bind(given, "join", {"self", "iterable"}, 2);
+[[nodiscard]] value join(environment& state, arguments& args) {
+  auto const bound = bind(args, "join", {"self", "iterable"}, 2);
   auto const& separator = require_text(*bound[0]);
   require_defined(*bound[1]);
   state.work.spend(weight(*bound[1]));
@@ -281,8 +281,8 @@ template <bool AtEnd>
 
 /// ljust ('<'), rjust ('>') and center ('^').
 template <char Alignment>
-[[nodiscard]] value justify(environment& state, arguments& given) {
-  auto const bound = bind(given, "center", {"self", "width", "fillchar"}, 2);
+[[nodiscard]] value justify(environment& state, arguments& args) {
+  auto const bound = bind(args, "center", {"self", "width", "fillchar"}, 2);
   auto const& self = require_text(*bound[0]);
   auto const fill = bound[2] == nullptr ? std::string(" ") : require_text(*bound[2]);
   auto const width = require_integer(*bound[1]);
@@ -301,8 +301,8 @@ template <char Alignment>
   return new_text(state, std::move(out));
 }
 
-[[nodiscard]] value fill_zeros(environment& state, arguments& given) {
-  auto const bound = bind(given, "zfill", {"self", "width"}, 2);
+[[nodiscard]] value fill_zeros(environment& state, arguments& args) {
+  auto const bound = bind(args, "zfill", {"self", "width"}, 2);
   auto const& self = require_text(*bound[0]);
   auto const missing = require_integer(*bound[1]) - length(*bound[0]);
   if (missing <= 0) return *bound[0];
@@ -313,8 +313,8 @@ template <char Alignment>
                              self.substr(sign));
 }
 
-[[nodiscard]] value expand_tabs(environment& state, arguments& given) {
-  auto const bound = bind(given, "expandtabs", {"self", "tabsize"}, 1);
+[[nodiscard]] value expand_tabs(environment& state, arguments& args) {
+  auto const bound = bind(args, "expandtabs", {"self", "tabsize"}, 1);
   auto const size = bound[1] == nullptr ? 8 : require_integer(*bound[1]);
   std::u32string out;
   std::int64_t column = 0;
@@ -332,22 +332,22 @@ template <char Alignment>
   return new_text(state, python::encode(out));
 }
 
-[[nodiscard]] value format(environment& state, arguments& given) {
-  auto const self = require_text(given.positional.front());
-  given.positional.erase(given.positional.begin());
-  return new_text(state, format_braces(state, self, given));
+[[nodiscard]] value format(environment& state, arguments& args) {
+  auto const self = require_text(args.positional.front());
+  args.positional.erase(args.positional.begin());
+  return new_text(state, format_braces(state, self, args));
 }
 
 // lists and dictionaries
 
-[[nodiscard]] value count_items(environment& state, arguments& given) {
-  auto const bound = bind(given, "count", {"self", "value"}, 2);
+[[nodiscard]] value count_items(environment& state, arguments& args) {
+  auto const bound = bind(args, "count", {"self", "value"}, 2);
   state.work.spend(weight(*bound[0]));
   return static_cast<std::int64_t>(std::ranges::count_if(
       bound[0]->items()->items, [&](value const& item) { return equals(item, *bound[1]); }));
 }
-[[nodiscard]] value index_of_item(environment& state, arguments& given) {
-  auto const bound = bind(given, "index", {"self", "value"}, 2);
+[[nodiscard]] value index_of_item(environment& state, arguments& args) {
+  auto const bound = bind(args, "index", {"self", "value"}, 2);
   state.work.spend(weight(*bound[0]));
   auto const& items = bound[0]->items()->items;
   auto const found =
@@ -355,21 +355,21 @@ template <char Alignment>
   if (found == items.end()) throw render_error(to_repr(*bound[1]) + " is not in list");
   return static_cast<std::int64_t>(found - items.begin());
 }
-[[nodiscard]] value copy_of(environment& /*state*/, arguments& given) {
-  return *bind(given, "copy", {"self"}, 1)[0];
+[[nodiscard]] value copy_of(environment& /*state*/, arguments& args) {
+  return *bind(args, "copy", {"self"}, 1)[0];
 }
 
-[[nodiscard]] value get_entry(environment& state, arguments& given) {
-  auto const bound = bind(given, "get", {"self", "key", "default"}, 2);
+[[nodiscard]] value get_entry(environment& state, arguments& args) {
+  auto const bound = bind(args, "get", {"self", "key", "default"}, 2);
   auto const& entries = *bound[0]->dictionary();
   state.work.spend(entries.entries.size() * (weight(*bound[1]) / 64 + 1));
   if (auto const* const found = find(entries, *bound[1])) return *found;
   return bound[2] == nullptr ? value(none{}) : *bound[2];
 }
 template <sequence_kind Kind>
-[[nodiscard]] value entries_of(environment& state, arguments& given) {
+[[nodiscard]] value entries_of(environment& state, arguments& args) {
   std::vector<value> out;
-  for (auto const& [key, item] : bind(given, "items", {"self"}, 1)[0]->dictionary()->entries)
+  for (auto const& [key, item] : bind(args, "items", {"self"}, 1)[0]->dictionary()->entries)
     out.push_back(Kind == sequence_kind::keys ? key
                   : Kind == sequence_kind::values
                       ? item
@@ -435,18 +435,18 @@ constexpr std::array dictionary_methods{
 }  // namespace methods
 
 builtin find_method(value const& self, std::string_view name) {
-  auto const among = [&](auto const& table) -> builtin {
+  auto const find_in = [&](auto const& table) -> builtin {
     auto const* const found = std::ranges::find(table, name, &methods::entry::first);
     return found == table.end() ? nullptr : found->second;
   };
-  if (self.is_text()) return among(methods::string_methods);
-  if (self.dictionary() != nullptr) return among(methods::dictionary_methods);
+  if (self.is_text()) return find_in(methods::string_methods);
+  if (self.dictionary() != nullptr) return find_in(methods::dictionary_methods);
   auto const* const list = self.items();
   bool const has_methods =
       list != nullptr && (list->kind == sequence_kind::list || list->kind == sequence_kind::tuple ||
                           list->kind == sequence_kind::range);
   if (!has_methods || (name == "copy" && list->kind != sequence_kind::list)) return nullptr;
-  return among(methods::list_methods);
+  return find_in(methods::list_methods);
 }
 
 }  // namespace mpt::jinja

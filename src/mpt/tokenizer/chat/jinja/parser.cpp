@@ -105,9 +105,9 @@ class parser {
   template <class... Children>
   [[nodiscard]] node join(node_kind kind, std::size_t line, std::string name,
                           Children... children) const {
-    std::vector<node> all;
-    (all.push_back(std::move(children)), ...);
-    return make(kind, line, std::move(all), std::move(name));
+    std::vector<node> nodes;
+    (nodes.push_back(std::move(children)), ...);
+    return make(kind, line, std::move(nodes), std::move(name));
   }
   [[nodiscard]] static node make_constant(std::size_t line, value constant) {
     node out{.kind = node_kind::constant, .line = line};

@@ -12,13 +12,13 @@ namespace {
 
 /// A test of one value.
 template <bool (*Test)(value const&)>
-[[nodiscard]] value of_value(environment& /*state*/, arguments& given) {
-  return Test(*bind(given, "test", {"value"}, 1)[0]);
+[[nodiscard]] value of_value(environment& /*state*/, arguments& args) {
+  return Test(*bind(args, "test", {"value"}, 1)[0]);
 }
 /// A test of a value against another.
 template <bool (*Test)(value const&, value const&)>
-[[nodiscard]] value of_pair(environment& state, arguments& given) {
-  auto const bound = bind(given, "test", {"value", "other"}, 2);
+[[nodiscard]] value of_pair(environment& state, arguments& args) {
+  auto const bound = bind(args, "test", {"value", "other"}, 2);
   state.work.spend((weight(*bound[0]) + weight(*bound[1])) / 16);
   return Test(*bound[0], *bound[1]);
 }
@@ -83,16 +83,16 @@ bool is_at_least(value const& left, value const& right) {
                                   value const& remainder) {
   return equals(calculate(state, "%", dividend, divisor), remainder);
 }
-value is_odd(environment& state, arguments& given) {
-  return has_remainder(state, *bind(given, "odd", {"value"}, 1)[0], std::int64_t{2},
+value is_odd(environment& state, arguments& args) {
+  return has_remainder(state, *bind(args, "odd", {"value"}, 1)[0], std::int64_t{2},
                        std::int64_t{1});
 }
-value is_even(environment& state, arguments& given) {
-  return has_remainder(state, *bind(given, "even", {"value"}, 1)[0], std::int64_t{2},
+value is_even(environment& state, arguments& args) {
+  return has_remainder(state, *bind(args, "even", {"value"}, 1)[0], std::int64_t{2},
                        std::int64_t{0});
 }
-value is_divisible(environment& state, arguments& given) {
-  auto const bound = bind(given, "divisibleby", {"value", "num"}, 2);
+value is_divisible(environment& state, arguments& args) {
+  auto const bound = bind(args, "divisibleby", {"value", "num"}, 2);
   return has_remainder(state, *bound[0], *bound[1], std::int64_t{0});
 }
 

@@ -68,16 +68,16 @@ std::optional<double> value::number() const {
   return whole ? std::optional(static_cast<double>(*whole)) : std::nullopt;
 }
 
-std::vector<value const*> bind(arguments const& given, std::string_view function,
+std::vector<value const*> bind(arguments const& args, std::string_view function,
                                std::initializer_list<std::string_view> parameters,
                                std::size_t required) {
   std::string const name(function);
-  if (given.positional.size() > parameters.size())
+  if (args.positional.size() > parameters.size())
     throw render_error(name + "() takes at most " + std::to_string(parameters.size()) +
-                       " arguments, " + std::to_string(given.positional.size()) + " were given");
+                       " arguments, " + std::to_string(args.positional.size()) + " were given");
   std::vector<value const*> out(parameters.size(), nullptr);
-  for (std::size_t i = 0; i < given.positional.size(); ++i) out[i] = &given.positional[i];
-  for (auto const& [keyword, argument] : given.named) {
+  for (std::size_t i = 0; i < args.positional.size(); ++i) out[i] = &args.positional[i];
+  for (auto const& [keyword, argument] : args.named) {
     auto const* const found = std::ranges::find(parameters, std::string_view(keyword));
     if (found == parameters.end())
       throw render_error(name + "() has no argument '" + keyword + "'");
