@@ -16,14 +16,14 @@ class generator:
         k = self.r.randrange(15)
         if d <= 0 or k < 3: return self.c(*TYPED['str'])
         if k < 5: return self.lit_str()
-        if k < 7: return f"{self.str(d-1)}.{self.c('upper', 'lower', 'title', 'capitalize', 'strip', 'lstrip', 'rstrip', 'swapcase')}()"
+        if k < 7: return f"{self.str(d-1)}.{self.c('upper', 'lower', 'title', 'capitalize', 'strip', 'lstrip', 'rstrip')}()"
         if k == 7: return f"{self.str(d-1)}[{self.sl()}]"
         if k == 8: return f"({self.str(d-1)} ~ {self.expr(d-1)})"
         if k == 9: return f"({self.str(d-1)} + {self.str(d-1)})"
-        if k == 10: return f"{self.str(d-1)}|{self.c('upper', 'lower', 'title', 'capitalize', 'trim', 'string', 'reverse', 'e', 'escape', 'safe', 'urlencode', 'forceescape', 'indent', 'indent(2)', 'indent(2, true)', 'indent(width=1, blank=true)', 'truncate(5)', 'truncate(6, true)', 'truncate(5, false, ~Q~~Q~, 0)', 'center(9)', 'replace(~Q~a~Q~, ~Q~b~Q~)', 'replace(~Q~l~Q~, ~Q~~Q~, 1)')}"
+        if k == 10: return f"{self.str(d-1)}|{self.c('upper', 'lower', 'title', 'capitalize', 'trim', 'string', 'reverse', 'e', 'escape', 'safe', 'indent', 'indent(2)', 'indent(2, true)', 'indent(width=1, blank=true)', 'replace(~Q~a~Q~, ~Q~b~Q~)', 'replace(~Q~l~Q~, ~Q~~Q~, 1)')}"
         if k == 11: return f"{self.str(d-1)}.replace({self.lit_str()}, {self.lit_str()})"
         if k == 12: return f"{self.list(d-1)}|join({self.c('', self.lit_str(), 'd=' + self.lit_str())})"
-        if k == 13: return self.c("'%s' % " + f"({self.expr(d-1)},)", "'%5.2f|%-4d|%05d|%x' % (f, n, m, n)", f"'{{}}-{{}}'.format({self.expr(d-1)}, {self.expr(d-1)})", f"'{{0!r:>8}}{{a}}'.format({self.str(0)}, a={self.expr(0)})", "'%(a)s' % d", "'{:>6}|{:<6}|{:^7}|{:06.2f}|{:+d}|{:,}'.format(s, e, u, f, n, 1234567)", "'%s' | format(" + self.expr(d-1) + ')', f"'{{:{self.c('5', '<5', '05', '.2', '+', 'x', '#x', '.3f', 'e', '%', ',', '^9', '*^9')}}}'.format({self.num(0)})")
+        if k == 13: return self.c("'%s' % " + f"({self.expr(d-1)},)", "'%5.2f|%-4d|%05d|%x' % (f, n, m, n)", f"'{{}}-{{}}'.format({self.expr(d-1)}, {self.expr(d-1)})", f"'{{0!r:>8}}{{a}}'.format({self.str(0)}, a={self.expr(0)})", "'%(a)s' % d", "'{:>6}|{:<6}|{:^7}|{:06.2f}|{:+d}'.format(s, e, u, f, n)", "'%s' | format(" + self.expr(d-1) + ')', f"'{{:{self.c('5', '<5', '05', '.2', '+', 'x', '#x', '.3f', 'e', '^9', '*^9')}}}'.format({self.num(0)})")
         return f"({self.expr(d-1)})|tojson{self.c('', '', '(indent=2)', '(indent=4)', '(ensure_ascii=true)', '(sort_keys=true)', '(separators=(~Q~,~Q~, ~Q~:~Q~))')}"
     def lit_str(self): return self.c("'a'", "'l'", "''", "','", "' '", "'é'", "'lo'", "'~N~'", "'o W'", "'A-b (c'", "'<&>'")
     def sl(self):
@@ -38,7 +38,7 @@ class generator:
         if k == 9: return f"{self.c(self.str(d-1), self.list(d-1), self.dict(d-1))}|{self.c('length', 'count')}"
         if k == 8: return f"({self.c('n', '2', '-3')} ** {self.c('2', '0', '-1', 'n')})"
         if k == 10: return f"({self.num(d-1)})|{self.c('abs', 'round', 'round(1)', 'int', 'float', 'round(0, ~Q~ceil~Q~)', 'round(1, ~Q~floor~Q~)', 'round(-1)')}"
-        return self.c(f"{self.list(d-1)}|{self.c('sum', 'min', 'max', 'first', 'last')}", f"{self.str(d-1)}|{self.c('int', 'float', 'int(5)', 'wordcount', 'float(1.5)')}", f"{self.str(d-1)}.{self.c('find', 'count', 'rfind')}({self.lit_str()})", f"-{self.num(d-1)}")
+        return self.c(f"{self.list(d-1)}|{self.c('sum', 'min', 'max', 'first', 'last')}", f"{self.str(d-1)}|{self.c('int', 'float', 'int(5)', 'float(1.5)')}", f"{self.str(d-1)}.{self.c('find', 'count', 'rfind')}({self.lit_str()})", f"-{self.num(d-1)}")
     def list(self, d):
         k = self.r.randrange(16)
         if d <= 0 or k < 4: return self.c(*TYPED['list'])
@@ -47,8 +47,8 @@ class generator:
         if k == 6: return f"{self.list(d-1)}[{self.c('1:', ':-1', '::-1', '::2', ':2', '-2:')}]"
         if k == 7: return f"range({self.c('3', '1, 4', '5, 0, -2', 'n', '0', '2, 2')})"
         if k == 8: return f"{self.str(d-1)}.{self.c('split()', 'split(~Q~,~Q~)', 'split(~Q~l~Q~, 1)', 'splitlines()', 'rsplit(~Q~ ~Q~, 1)', 'partition(~Q~o~Q~)', 'split(~Q~~N~~Q~)')}"
-        if k == 9: return f"{self.list(d-1)}|{self.c('list', 'sort', 'sort(reverse=true)', 'unique|list', 'reverse|list', 'map(~Q~upper~Q~)|list', 'map(~Q~string~Q~)|list', 'select|list', 'reject|list', 'select(~Q~string~Q~)|list', 'select(~Q~odd~Q~)|list', 'reject(~Q~none~Q~)|list', 'batch(2)|list', 'batch(2, ~Q~-~Q~)|list', 'slice(2)|list', 'sort(case_sensitive=true)', 'map(~Q~length~Q~)|list')}"
-        if k == 10: return f"r|{self.c('map(attribute=~Q~role~Q~)|list', 'selectattr(~Q~role~Q~, ~Q~equalto~Q~, ~Q~user~Q~)|list', 'rejectattr(~Q~role~Q~, ~Q~eq~Q~, ~Q~user~Q~)|list', 'selectattr(~Q~n~Q~, ~Q~defined~Q~)|list', 'selectattr(~Q~n~Q~)|list', 'map(attribute=~Q~n~Q~, default=0)|list', 'sort(attribute=~Q~content~Q~)|map(attribute=~Q~content~Q~)|list', 'groupby(~Q~role~Q~)', 'map(attribute=~Q~content~Q~)|map(~Q~trim~Q~)|list', 'selectattr(~Q~role~Q~, ~Q~in~Q~, [~Q~user~Q~])|list')}"
+        if k == 9: return f"{self.list(d-1)}|{self.c('list', 'sort', 'sort(reverse=true)', 'unique|list', 'reverse|list', 'map(~Q~upper~Q~)|list', 'map(~Q~string~Q~)|list', 'select|list', 'reject|list', 'select(~Q~string~Q~)|list', 'select(~Q~odd~Q~)|list', 'reject(~Q~none~Q~)|list', 'sort(case_sensitive=true)', 'map(~Q~length~Q~)|list')}"
+        if k == 10: return f"r|{self.c('map(attribute=~Q~role~Q~)|list', 'selectattr(~Q~role~Q~, ~Q~equalto~Q~, ~Q~user~Q~)|list', 'rejectattr(~Q~role~Q~, ~Q~eq~Q~, ~Q~user~Q~)|list', 'selectattr(~Q~n~Q~, ~Q~defined~Q~)|list', 'selectattr(~Q~n~Q~)|list', 'map(attribute=~Q~n~Q~, default=0)|list', 'sort(attribute=~Q~content~Q~)|map(attribute=~Q~content~Q~)|list', 'map(attribute=~Q~content~Q~)|map(~Q~trim~Q~)|list', 'selectattr(~Q~role~Q~, ~Q~in~Q~, [~Q~user~Q~])|list')}"
         if k == 11: return f"{self.dict(d-1)}.{self.c('items', 'keys', 'values')}()|list"
         if k == 12: return f"{self.dict(d-1)}|{self.c('dictsort', 'items|list', 'list', 'dictsort(reverse=true)', 'dictsort(false, ~Q~value~Q~)')}"
         if k == 13: return f"({self.list(d-1)} + {self.list(d-1)})"
@@ -70,7 +70,7 @@ class generator:
         if k < 8: return f"{self.expr(d-1)} is {self.c('', 'not ')}{self.c('defined', 'undefined', 'none', 'string', 'number', 'mapping', 'iterable', 'sequence', 'boolean', 'true', 'false', 'integer', 'float', 'callable', 'lower', 'upper', 'escaped')}"
         if k == 8: return f"{self.num(d-1)} is {self.c('odd', 'even', 'divisibleby 2', 'divisibleby(3)', 'eq 7', 'gt 2', 'in [7, 2.5]', 'sameas true')}"
         if k == 9: return f"{self.str(d-1)}.{self.c('startswith', 'endswith')}({self.c(self.lit_str(), '(~Q~H~Q~, ~Q~a~Q~)')})"
-        if k == 10: return f"{self.str(d-1)}.{self.c('isalpha', 'isdigit', 'isupper', 'islower', 'isspace', 'isalnum', 'istitle', 'isnumeric', 'isdecimal', 'isascii', 'isprintable', 'isidentifier')}()"
+        if k == 10: return f"{self.str(d-1)}.{self.c('isalpha', 'isdigit', 'isupper', 'islower', 'isspace', 'isalnum', 'isnumeric', 'isdecimal', 'isascii')}()"
         if k == 11: return f"not {self.expr(d-1)}"
         return f"{self.expr(d-1)} {self.c('and', 'or')} {self.expr(d-1)}"
     def expr(self, d):

@@ -54,9 +54,6 @@ using builtin = value (*)(environment&, arguments&);
                               value const& right);
 [[nodiscard]] value call(value const& function, arguments& args);
 
-/// The description of the pairs that the filter groupby makes, which have attributes.
-inline constexpr std::string_view group_description = "group";
-
 /// A string, whose size counts as work.
 [[nodiscard]] value new_text(environment& state, std::string utf8);
 [[nodiscard]] value new_sequence(environment& state, sequence_kind kind, std::vector<value> items);

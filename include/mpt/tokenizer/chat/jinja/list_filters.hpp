@@ -5,9 +5,7 @@
 
 namespace mpt::jinja::filters {
 
-[[nodiscard]] value batch(environment& state, arguments& args);
 [[nodiscard]] value first_item(environment& state, arguments& args);
-[[nodiscard]] value group_by(environment& state, arguments& args);
 [[nodiscard]] value join_items(environment& state, arguments& args);
 [[nodiscard]] value largest(environment& state, arguments& args);
 [[nodiscard]] value last_item(environment& state, arguments& args);
@@ -19,7 +17,6 @@ namespace mpt::jinja::filters {
 [[nodiscard]] value reverse(environment& state, arguments& args);
 [[nodiscard]] value select(environment& state, arguments& args);
 [[nodiscard]] value select_attribute(environment& state, arguments& args);
-[[nodiscard]] value slice_items(environment& state, arguments& args);
 [[nodiscard]] value smallest(environment& state, arguments& args);
 [[nodiscard]] value sort(environment& state, arguments& args);
 [[nodiscard]] value sort_dictionary(environment& state, arguments& args);

@@ -25,9 +25,6 @@ namespace {
                                              std::string const& name) {
   if (auto const* const other = self.other(); other != nullptr && other->attribute)
     if (auto found = other->attribute(name)) return found;
-  if (auto const* const list = self.items();
-      list != nullptr && list->description == group_description)
-    if (name == "grouper" || name == "list") return list->items[name == "list" ? 1 : 0];
   if (auto const method = find_method(self, name))
     return make_function("<built-in method " + name + ">", [&state, self, method](arguments& args) {
       args.positional.insert(args.positional.begin(), self);

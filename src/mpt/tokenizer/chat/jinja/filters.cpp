@@ -39,13 +39,6 @@ constexpr char strip[] = "strip";
   return find_method(texts.positional.front(), "replace")(state, texts);
 }
 
-[[nodiscard]] value center(environment& state, arguments& args) {
-  auto const bound = bind(args, "center", {"value", "width"}, 1);
-  arguments texts{.positional = {make_text(to_string(*bound[0])),
-                                 bound[1] == nullptr ? value(std::int64_t{80}) : *bound[1]}};
-  return find_method(texts.positional.front(), "center")(state, texts);
-}
-
 /// jinja2's title, which differs from str.title().
 [[nodiscard]] value title(environment& state, arguments& args) {
   auto const text = to_string(*bind(args, "title", {"s"}, 1)[0]);
@@ -96,35 +89,6 @@ constexpr char strip[] = "strip";
   return new_text(state, std::move(out));
 }
 
-[[nodiscard]] value truncate(environment& state, arguments& args) {
-  auto const bound = bind(args, "truncate", {"s", "length", "killwords", "end", "leeway"}, 1);
-  auto const end =
-      python::decode(bound[3] == nullptr ? std::string("...") : require_text(*bound[3]));
-  auto const size = bound[1] == nullptr ? 255 : require_integer(*bound[1]);
-  auto const leeway = is_given(bound[4]) ? require_integer(*bound[4]) : 5;
-  if (size < static_cast<std::int64_t>(end.size()) || leeway < 0)
-    throw render_error("truncate() expects a length of at least " + std::to_string(end.size()) +
-                       " and a leeway of at least 0");
-  if (length(*bound[0]) <= size + leeway) return *bound[0];
-  auto const characters = python::decode(require_text(*bound[0]));
-  auto cut = characters.substr(0, static_cast<std::size_t>(size) - end.size());
-  if (bound[2] == nullptr || !is_true(*bound[2])) cut = cut.substr(0, cut.rfind(U' '));
-  return new_text(state, python::encode(cut + end));
-}
-
-[[nodiscard]] value count_words(environment& state, arguments& args) {
-  auto const text = to_string(*bind(args, "wordcount", {"s"}, 1)[0]);
-  state.work.spend(4 * text.size());
-  std::int64_t out = 0;
-  bool in_word = false;
-  for (auto const c : python::decode(text)) {
-    bool const is_word = c == U'_' || python::is_alphabetic(c) || python::is_numeric(c);
-    out += is_word && !in_word ? 1 : 0;
-    in_word = is_word;
-  }
-  return out;
-}
-
 [[nodiscard]] value escape(environment& state, arguments& args) {
   auto const& operand = *bind(args, "escape", {"s"}, 1)[0];
   if (auto const* const found = std::get_if<text>(&operand); found != nullptr && found->is_markup)
@@ -143,10 +107,6 @@ constexpr char strip[] = "strip";
   }
   state.work.spend(out.size());
   return make_text(std::move(out), /*is_markup=*/true);
-}
-[[nodiscard]] value force_escape(environment& state, arguments& args) {
-  arguments plain{.positional = {make_text(to_string(*bind(args, "forceescape", {"s"}, 1)[0]))}};
-  return escape(state, plain);
 }
 [[nodiscard]] value mark_safe(environment& state, arguments& args) {
   auto const& operand = *bind(args, "safe", {"value"}, 1)[0];
@@ -170,38 +130,6 @@ constexpr char strip[] = "strip";
   std::vector<std::pair<value, value>> entries;
   for (auto const& [name, item] : args.named) entries.emplace_back(make_text(name), item);
   return new_text(state, format_percent(state, text, make_mapping(std::move(entries))));
-}
-
-[[nodiscard]] value url_encode(environment& state, arguments& args) {
-  auto const& operand = *bind(args, "urlencode", {"value"}, 1)[0];
-  auto const quote = [&](value const& quoted, bool is_query) {
-    state.work.spend(3 * weight(quoted));
-    std::string out;
-    for (char const c : to_string(quoted)) {
-      bool const is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                            (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-' ||
-                            c == '~' || (c == '/' && !is_query);
-      if (is_plain)
-        out += c;
-      else if (c == ' ' && is_query)
-        out += '+';
-      else
-        out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-    return out;
-  };
-  bool const is_pairs = operand.items() != nullptr || operand.dictionary() != nullptr;
-  if (!is_pairs) return new_text(state, quote(operand, false));
-  std::string out;
-  arguments items_of{.positional = {operand}};
-  auto const pairs = iterate(
-      operand.dictionary() == nullptr ? operand : find_method(operand, "items")(state, items_of));
-  for (auto const& pair : pairs) {
-    auto const parts = iterate(pair);
-    if (parts.size() != 2) throw render_error("urlencode() expects pairs");
-    out += (out.empty() ? "" : "&") + quote(parts[0], true) + "=" + quote(parts[1], true);
-  }
-  return new_text(state, std::move(out));
 }
 
 // numbers
@@ -330,9 +258,7 @@ using entry = std::pair<std::string_view, builtin>;
 constexpr std::array table{
     entry{"abs", absolute},
     entry{"attr", attribute},
-    entry{"batch", batch},
     entry{"capitalize", method_of_text<capitalize>},
-    entry{"center", center},
     entry{"count", count},
     entry{"d", defaulted},
     entry{"default", defaulted},
@@ -341,9 +267,7 @@ constexpr std::array table{
     entry{"escape", escape},
     entry{"first", first_item},
     entry{"float", to_float},
-    entry{"forceescape", force_escape},
     entry{"format", format},
-    entry{"groupby", group_by},
     entry{"indent", indent},
     entry{"int", to_integer},
     entry{"items", pairs},
@@ -363,18 +287,14 @@ constexpr std::array table{
     entry{"safe", mark_safe},
     entry{"select", select},
     entry{"selectattr", select_attribute},
-    entry{"slice", slice_items},
     entry{"sort", sort},
     entry{"string", string},
     entry{"sum", sum},
     entry{"title", title},
     entry{"tojson", to_json},
     entry{"trim", method_of_text<strip>},
-    entry{"truncate", truncate},
     entry{"unique", unique},
     entry{"upper", method_of_text<upper>},
-    entry{"urlencode", url_encode},
-    entry{"wordcount", count_words},
 };
 
 }  // namespace

@@ -51,39 +51,6 @@ namespace {
   return std::make_shared<mapping>(std::move(out));
 }
 
-[[nodiscard]] value make_cycler(arguments& args) {
-  if (args.positional.empty()) throw render_error("at least one item has to be provided");
-  auto out = std::make_shared<object>();
-  out->description = "<Cycler>";
-  auto const position = std::make_shared<std::size_t>(0);
-  out->attribute = [items = args.positional,
-                    position](std::string_view name) -> std::optional<value> {
-    if (name == "current") return items[*position];
-    if (name == "next")
-      return make_function("<bound method next>", [items, position](arguments&) {
-        auto const current = *position;
-        *position = (current + 1) % items.size();
-        return items[current];
-      });
-    if (name == "reset")
-      return make_function("<bound method reset>", [position](arguments&) -> value {
-        *position = 0;
-        return none{};
-      });
-    return std::nullopt;
-  };
-  return out;
-}
-
-[[nodiscard]] value make_joiner(arguments& args) {
-  auto const bound = bind(args, "joiner", {"sep"}, 0);
-  auto const separator = bound[0] == nullptr ? make_text(", ") : *bound[0];
-  return make_function("<Joiner>",
-                       [separator, is_used = std::make_shared<bool>(false)](arguments&) {
-                         return std::exchange(*is_used, true) ? separator : make_text("");
-                       });
-}
-
 /// datetime.strftime() of Python for a time without a zone.
 [[nodiscard]] value format_time(environment& state, arguments& args) {
   auto const format = require_text(*bind(args, "strftime_now", {"format"}, 1)[0]);
@@ -118,8 +85,6 @@ std::optional<value> find_global(environment& state, std::string_view name) {
   if (name == "dict")
     return make_function("<class 'dict'>",
                          [&state](arguments& args) { return make_dictionary(state, args); });
-  if (name == "cycler") return make_function("<class 'Cycler'>", make_cycler);
-  if (name == "joiner") return make_function("<class 'Joiner'>", make_joiner);
   if (name == "strftime_now")
     return make_function("<function strftime_now>",
                          [&state](arguments& args) { return format_time(state, args); });

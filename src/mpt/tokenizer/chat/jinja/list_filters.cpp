@@ -179,45 +179,6 @@ value reject_attribute(environment& state, arguments& args) {
 value largest(environment& state, arguments& args) { return extreme(state, args, true); }
 value smallest(environment& state, arguments& args) { return extreme(state, args, false); }
 
-value batch(environment& state, arguments& args) {
-  auto const bound = bind(args, "batch", {"value", "linecount", "fill_with"}, 2);
-  auto const size = require_integer(*bound[1]);
-  std::vector<value> out;
-  std::vector<value> row;
-  for (auto& item : read_items(state, *bound[0])) {
-    if (static_cast<std::int64_t>(row.size()) == size)
-      out.push_back(new_sequence(state, sequence_kind::list, std::exchange(row, {})));
-    row.push_back(std::move(item));
-  }
-  if (!row.empty()) {
-    while (is_given(bound[2]) && static_cast<std::int64_t>(row.size()) < size) {
-      state.work.spend(64);
-      row.push_back(*bound[2]);
-    }
-    out.push_back(new_sequence(state, sequence_kind::list, std::move(row)));
-  }
-  return iterator(state, std::move(out));
-}
-
-value slice_items(environment& state, arguments& args) {
-  auto const bound = bind(args, "slice", {"value", "slices", "fill_with"}, 2);
-  auto const items = read_items(state, *bound[0]);
-  auto const slices = require_integer(*bound[1]);
-  if (slices == 0) throw render_error("integer division or modulo by zero");
-  std::vector<value> out;
-  auto next = items.begin();
-  auto const size = static_cast<std::int64_t>(items.size());
-  for (std::int64_t i = 0; i < slices; ++i) {
-    bool const has_extra = i < size % slices;
-    auto const end = next + size / slices + (has_extra ? 1 : 0);
-    std::vector<value> part(next, end);
-    if (is_given(bound[2]) && !has_extra) part.push_back(*bound[2]);
-    out.push_back(new_sequence(state, sequence_kind::list, std::move(part)));
-    next = end;
-  }
-  return iterator(state, std::move(out));
-}
-
 value sort(environment& state, arguments& args) {
   auto const bound = bind(args, "sort", {"value", "reverse", "case_sensitive", "attribute"}, 1);
   auto items = read_items(state, *bound[0]);
@@ -256,30 +217,6 @@ value sort_dictionary(environment& state, arguments& args) {
   }
   return new_sequence(state, sequence_kind::list,
                       sorted(state, std::move(items), keys, is_flag_set(bound[3])));
-}
-
-value group_by(environment& state, arguments& args) {
-  auto const bound = bind(args, "groupby", {"value", "attribute", "default", "case_sensitive"}, 2);
-  auto items = read_items(state, *bound[0]);
-  auto const key = [&](value const& item, bool is_case_sensitive) {
-    auto const found = at_path(state, item, bound[1], bound[2]);
-    return is_case_sensitive ? found : without_case(state, found);
-  };
-  std::vector<value> keys;
-  for (auto const& item : items) keys.push_back(key(item, is_flag_set(bound[3])));
-  items = sorted(state, std::move(items), keys, false);
-  std::vector<value> out;
-  for (auto first = items.begin(); first != items.end();) {
-    auto const group_key = key(*first, is_flag_set(bound[3]));
-    auto const last = std::find_if(first, items.end(), [&](value const& item) {
-      return !equals(key(item, is_flag_set(bound[3])), group_key);
-    });
-    auto group = new_sequence(state, sequence_kind::list, {first, last});
-    out.push_back(make_sequence(sequence_kind::tuple, {key(*first, true), std::move(group)},
-                                std::string(group_description)));
-    first = last;
-  }
-  return new_sequence(state, sequence_kind::list, std::move(out));
 }
 
 value unique(environment& state, arguments& args) {

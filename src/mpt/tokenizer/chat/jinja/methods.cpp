@@ -31,20 +31,11 @@ template <std::u32string (*Convert)(std::u32string_view)>
   return new_text(state, python::encode(Convert(python::decode(self))));
 }
 
-[[nodiscard]] std::u32string swap_case(std::u32string_view text) {
-  std::u32string out;
-  for (auto const& c : text) {
-    std::u32string_view const one(&c, 1);
-    out += python::is_upper(one) ? python::lower(one) : python::upper(one);
-  }
-  return out;
-}
-
 /// A method that asks whether a string is not empty and all characters have a property.
-template <bool (*Property)(char32_t), bool OfEmpty = false>
+template <bool (*Property)(char32_t)>
 [[nodiscard]] value all_characters(environment& /*state*/, arguments& args) {
   auto const characters = python::decode(require_text(*bind(args, "str", {"self"}, 1)[0]));
-  return (OfEmpty || !characters.empty()) && std::ranges::all_of(characters, Property);
+  return !characters.empty() && std::ranges::all_of(characters, Property);
 }
 [[nodiscard]] bool is_alphanumeric(char32_t c) {
   return python::is_alphabetic(c) || python::is_numeric(c);
@@ -57,14 +48,6 @@ template <bool (*Property)(char32_t), bool OfEmpty = false>
 template <bool (*Property)(std::u32string_view)>
 [[nodiscard]] value whole_text(environment& /*state*/, arguments& args) {
   return Property(python::decode(require_text(*bind(args, "str", {"self"}, 1)[0])));
-}
-[[nodiscard]] bool is_title(std::u32string_view text) {
-  return (python::is_lower(text) || python::is_upper(text) || text != python::lower(text)) &&
-         text == python::title(text);
-}
-[[nodiscard]] bool is_identifier(std::u32string_view text) {
-  return !text.empty() && !python::is_decimal(text.front()) &&
-         std::ranges::all_of(text, python::is_name_character);
 }
 
 template <bool Left, bool Right>
@@ -142,18 +125,17 @@ template <bool FromRight>
   return text_list(state, std::move(out));
 }
 
-template <bool FromRight>
 [[nodiscard]] value partition(environment& state, arguments& args) {
   auto const bound = bind(args, "partition", {"self", "sep"}, 2);
   auto const& self = require_text(*bound[0]);
   auto const& separator = require_text(*bound[1]);
   if (separator.empty()) throw render_error("empty separator");
   spend_search(state, self, separator);
-  auto parts = split_at(self, separator, 1, FromRight);
+  auto parts = split_at(self, separator, 1, false);
   if (parts.size() == 2)
     parts.insert(parts.begin() + 1, separator);
   else
-    parts.insert(FromRight ? parts.begin() : parts.end(), 2, std::string());
+    parts.insert(parts.end(), 2, std::string());
   return text_list(state, std::move(parts), sequence_kind::tuple);
 }
 
@@ -313,25 +295,6 @@ template <char Alignment>
                              self.substr(sign));
 }
 
-[[nodiscard]] value expand_tabs(environment& state, arguments& args) {
-  auto const bound = bind(args, "expandtabs", {"self", "tabsize"}, 1);
-  auto const size = bound[1] == nullptr ? 8 : require_integer(*bound[1]);
-  std::u32string out;
-  std::int64_t column = 0;
-  for (auto const c : python::decode(require_text(*bound[0]))) {
-    if (c == U'\t') {
-      auto const spaces = size > 0 ? size - column % size : 0;
-      state.work.spend(static_cast<std::size_t>(spaces));
-      out.append(static_cast<std::size_t>(spaces), U' ');
-      column += spaces;
-      continue;
-    }
-    out += c;
-    column = c == U'\n' || c == U'\r' ? 0 : column + 1;
-  }
-  return new_text(state, python::encode(out));
-}
-
 [[nodiscard]] value format(environment& state, arguments& args) {
   auto const self = require_text(args.positional.front());
   args.positional.erase(args.positional.begin());
@@ -382,18 +345,15 @@ using entry = std::pair<std::string_view, builtin>;
 constexpr std::array string_methods{
     entry{"upper", converted<python::upper>},
     entry{"lower", converted<python::lower>},
-    entry{"casefold", converted<python::lower>},
     entry{"title", converted<python::title>},
     entry{"capitalize", converted<python::capitalize>},
-    entry{"swapcase", converted<swap_case>},
     entry{"strip", strip<true, true>},
     entry{"lstrip", strip<true, false>},
     entry{"rstrip", strip<false, true>},
     entry{"split", split<false>},
     entry{"rsplit", split<true>},
     entry{"splitlines", split_lines},
-    entry{"partition", partition<false>},
-    entry{"rpartition", partition<true>},
+    entry{"partition", partition},
     entry{"replace", replace},
     entry{"find", find_text<false, false>},
     entry{"rfind", find_text<true, false>},
@@ -409,7 +369,6 @@ constexpr std::array string_methods{
     entry{"rjust", justify<'>'>},
     entry{"center", justify<'^'>},
     entry{"zfill", fill_zeros},
-    entry{"expandtabs", expand_tabs},
     entry{"format", format},
     entry{"isalpha", all_characters<python::is_alphabetic>},
     entry{"isdecimal", all_characters<python::is_decimal>},
@@ -417,12 +376,9 @@ constexpr std::array string_methods{
     entry{"isnumeric", all_characters<python::is_numeric>},
     entry{"isalnum", all_characters<is_alphanumeric>},
     entry{"isspace", all_characters<is_white>},
-    entry{"isprintable", all_characters<python::is_printable, true>},
     entry{"isascii", is_ascii},
     entry{"islower", whole_text<python::is_lower>},
     entry{"isupper", whole_text<python::is_upper>},
-    entry{"istitle", whole_text<is_title>},
-    entry{"isidentifier", whole_text<is_identifier>},
 };
 constexpr std::array list_methods{entry{"count", count_items}, entry{"index", index_of_item},
                                   entry{"copy", copy_of}};

@@ -170,14 +170,6 @@ class parser {
     }
     if (tag == "with") return with_block(line);
     if (tag == "block") return block(line);
-    if (tag == "print") {
-      auto out = make(node_kind::output, line);
-      while (current().kind != token_kind::block_end) {
-        if (!out.children.empty()) expect_symbol(",");
-        out.children.push_back(expression());
-      }
-      return make(node_kind::output, line, std::move(out.children));
-    }
     if (tag == "generation") {
       auto out = make(node_kind::generation, line);
       out.body = outside_loops("endgeneration");
