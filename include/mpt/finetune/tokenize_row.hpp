@@ -7,6 +7,7 @@
 // its turns.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string_view>

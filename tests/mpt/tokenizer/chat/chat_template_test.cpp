@@ -19,8 +19,16 @@ TEST_CASE("chat template: is read as a string or the default of a list, with its
       {{"chat_template", "{{ 1 }}"}, {"bos_token", "<s>"}, {"eos_token", {{"content", "</s>"}}}});
   REQUIRE(one.has_value());
   CHECK(one->text == "{{ 1 }}");
-  CHECK(one->special_tokens == std::vector<std::pair<std::string, std::string>>{
-                                   {"bos_token", "<s>"}, {"eos_token", "</s>"}});
+  using tokens = std::vector<std::pair<std::string, std::string>>;
+  CHECK(one->special_tokens ==
+        tokens{{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"unk_token", "<|endoftext|>"}});
+  auto const qwen = read({{"chat_template", "{{ 1 }}"},
+                          {"tokenizer_class", "Qwen2Tokenizer"},
+                          {"bos_token", nullptr},
+                          {"pad_token", "<pad>"},
+                          {"unk_token", nullptr}});
+  CHECK(qwen.value().special_tokens ==
+        tokens{{"eos_token", "<|endoftext|>"}, {"pad_token", "<pad>"}});
   auto const list = nlohmann::json::array(
       {{{"name", "tool_use"}, {"template", "a"}}, {{"name", "default"}, {"template", "b"}}});
   CHECK(read({{"chat_template", list}}).value().text == "b");
