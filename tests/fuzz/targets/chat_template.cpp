@@ -21,7 +21,7 @@ void fuzz::chat_template(std::string_view input) {
   if (end == input.npos) return;
   refused([&] {
     auto const messages = mpt::finetune::read_messages(
-        mpt::data::parse_json(input.substr(end + 1), "messages"), "messages");
+        mpt::parse_json(input.substr(end + 1), "messages"), "messages");
     std::string conversation;
     for (auto const& turn :
          mpt::finetune::cut_into_turns(messages, mpt::finetune::render_chatml, "messages"))
