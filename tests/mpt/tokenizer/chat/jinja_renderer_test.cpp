@@ -81,7 +81,8 @@ TEST_CASE("Jinja renderer: an error is one line that names the line of the templ
   CHECK(problem("{% for m in messages %}\n") == "the template ends before a tag endfor, in line 1");
   CHECK(problem("{% include '/etc/passwd' %}") ==
         "the tag 'include' needs another file; a chat template is one file, in line 1");
-  CHECK(problem("{{ 1 }}\n{{ messages | sparkle }}") == "No filter named 'sparkle', in line 2");
+  CHECK(problem("{{ 1 }}\n{{ messages | sparkle }}") ==
+        "the filter 'sparkle' is not supported, in line 2");
   CHECK(problem("\xff") == "it is not UTF-8");
 }
 
@@ -116,6 +117,15 @@ TEST_CASE("Jinja renderer: a template that does not end, or takes too much, is a
   for (int i = 0; i < 9'999; ++i) sum += " + 1";
   CHECK(problem(sum + " }}").starts_with("it is nested too deep"));
   CHECK(problem(std::string(1'048'577, ' ')) == "it has 1048577 bytes, more than 1048576");
+}
+
+TEST_CASE("Jinja renderer: long conversations are far below the limits") {
+  std::vector<mpt::chat_message> const messages(300, {"user", std::string(20'000, 'x')});
+  CHECK(render("{% set ns = namespace(last='', n=0) %}{% for m in messages %}"
+               "{% if m.content == ns.last and '</think>' not in m.content %}"
+               "{% set ns.n = ns.n + m.content.replace('x', 'y')|length %}{% endif %}"
+               "{% set ns.last = m.content %}{% endfor %}{{ ns.n }}",
+               messages) == "5980000");
 }
 
 TEST_CASE("Jinja renderer: strftime_now writes the date that the renderer was made with") {

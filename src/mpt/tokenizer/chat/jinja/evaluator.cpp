@@ -512,8 +512,8 @@ class evaluator {
     bool const is_filter = expression.kind == node_kind::filter;
     auto const function = is_filter ? find_filter(expression.name) : find_test(expression.name);
     if (function == nullptr)
-      throw render_error(std::string("No ") + (is_filter ? "filter" : "test") + " named '" +
-                         expression.name + "'");
+      throw render_error(std::string("the ") + (is_filter ? "filter" : "test") + " '" +
+                         expression.name + "' is not supported");
     auto operand = evaluate(expression.children[0], variables);
     auto args = call_arguments(expression, variables);
     args.positional.insert(args.positional.begin(), std::move(operand));
@@ -535,17 +535,19 @@ class evaluator {
     for (std::size_t i = 1; i < expression.children.size(); ++i) {
       auto const& operand = expression.children[i];
       auto right = evaluate(operand.children[0], variables);
-      environment_.work.spend(comparison_work(left, right));
+      environment_.work.spend(comparison_work(operand.name, left, right));
       if (!compares(operand.name, left, right)) return false;
       left = std::move(right);
     }
     return true;
   }
-  /// About the bytes that a comparison reads, by 16.
-  [[nodiscard]] static std::size_t comparison_work(value const& left, value const& right) {
+  /// About the bytes that a comparison reads, by 16; a search may read the needle at each position.
+  [[nodiscard]] static std::size_t comparison_work(std::string_view operation, value const& left,
+                                                   value const& right) {
     auto const needle = weight(left);
     auto const haystack = weight(right);
-    return haystack / 16 + needle / 16 + haystack * (std::min(needle, haystack) / 64);
+    bool const is_search = operation.ends_with("in") && right.is_text() && haystack > needle;
+    return (haystack + needle) / 16 + (is_search ? (haystack - needle) * (needle / 64) : 0);
   }
   [[nodiscard]] static bool compares(std::string const& operation, value const& left,
                                      value const& right) {

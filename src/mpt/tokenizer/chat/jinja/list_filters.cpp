@@ -104,7 +104,7 @@ struct item_call {
     auto const name = require_text(positional.front());
     positional.erase(positional.begin());
     test = find_test(name);
-    if (test == nullptr) throw render_error("No test named '" + name + "'");
+    if (test == nullptr) throw render_error("the test '" + name + "' is not supported");
   }
   std::vector<value> out;
   for (auto const& item : call.items) {
@@ -158,7 +158,7 @@ value map_items(environment& state, arguments& args) {
   auto const name = require_text(positional.front());
   positional.erase(positional.begin());
   auto const filter = find_filter(name);
-  if (filter == nullptr) throw render_error("No filter named '" + name + "'");
+  if (filter == nullptr) throw render_error("the filter '" + name + "' is not supported");
   for (auto const& item : call.items) {
     state.work.spend(32);
     auto item_arguments = call.args;

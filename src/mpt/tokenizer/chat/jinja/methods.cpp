@@ -13,7 +13,8 @@ namespace {
 
 /// Counts the work of a search for `needle` in the whole of `haystack`.
 void spend_search(environment& state, std::string_view haystack, std::string_view needle) {
-  state.work.spend(haystack.size() + haystack.size() / 64 * needle.size());
+  auto const positions = haystack.size() - std::min(haystack.size(), needle.size());
+  state.work.spend(haystack.size() + positions / 64 * needle.size());
 }
 
 [[nodiscard]] value text_list(environment& state, std::vector<std::string> parts,

@@ -601,7 +601,7 @@ class parser {
 
   void add_unknown(std::string const& kind, std::string const& name) {
     if (is_conditional_) return;
-    unknown_names_.push_back("No " + kind + " named '" + name + "', in line " +
+    unknown_names_.push_back("the " + kind + " '" + name + "' is not supported, in line " +
                              std::to_string(current().line));
   }
 

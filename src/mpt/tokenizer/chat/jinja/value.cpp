@@ -146,12 +146,15 @@ value* find(mapping const& entries, value const& key) {
   return nullptr;
 }
 void assign(mapping& entries, value const& key, value const& assigned) {
+  if (auto* const found = find(entries, key)) {
+    entries.weight -= weight(*found) + 2;
+    count_item(entries, assigned);
+    *found = assigned;
+    return;
+  }
   count_item(entries, key);
   count_item(entries, assigned);
-  if (auto* const found = find(entries, key))
-    *found = assigned;
-  else
-    entries.entries.emplace_back(key, assigned);
+  entries.entries.emplace_back(key, assigned);
 }
 
 bool is_true(value const& operand) {
