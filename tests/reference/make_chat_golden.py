@@ -191,7 +191,7 @@ LANGUAGE = [
     "{{ d|dictsort(reverse=true) }} {{ d|items|list }}",
     "{% if l|select('gt', 9) %}an iterator is true{% endif %}", "{{ l|map('string')|length }}", "{{ l|nofilter }}", "{% if false %}{{ l|nofilter }}{% endif %}ok",
     "{{ l is notest }}", "{{ d.keys() }} {{ d.values()|list }} {{ d.items() }} {{ d.items()|list }} {{ d.keys()[0] }} {{ range(3) }} {{ range(5, 0, -2)|list }}",
-    "{{ l[9] }}{{ l[-1] }}{{ l[1:] }}{{ l['x'] }}{{ l.0 }}{{ l.index(2) }}{{ l.count(9) }}{{ mix[::2] }}", "{{ l.append(1) }}", "{{ d.update({}) }}",
+    "{{ l[9] }}{{ l[-1] }}{{ l[1:] }}{{ l['x'] }}{{ l.0 }}{{ l.index(2) }}{{ l.count(9) }}{{ mix[::2] }}", "{{ l.append(1) }}", "{{ n[1:] }}", "{{ d[1:] }}", "{{ l['a':] }}", "{{ '%x' % 2.5 }}", "{{ d.update({}) }}",
     "{{ {'a': 1, 'a': 2, 1: 'x'} }} {{ dict(c=1, **d) }} {{ dict([(1, 2)]) }} {{ (1,) }} {{ () }} {{ d == {'b': 'two', 'a': 1} }}", "{{ {[1]: 2} }}",
     "{{ [3, 1] < [3, 2] }} {{ 1 in l }} {{ 9 not in l }} {{ 'a' in d }} {{ none in mix }} {{ l|join('-') }} {{ r|join(',', attribute='role') }}",
     # tests

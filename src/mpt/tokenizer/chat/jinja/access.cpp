@@ -214,9 +214,9 @@ value get_slice(environment& state, value const& self, value const& begin, value
   require_defined(self);
   bool const is_range = self.items() != nullptr && self.items()->kind == sequence_kind::range;
   if (!self.is_text() && !is_list_or_tuple(self) && !is_range)
-    return make_undefined("'" + type_name(self) + "' object is not sliced");
+    throw render_error("'" + type_name(self) + "' object has no slices");
   for (auto const* const part : {&begin, &end, &step})
-    if (!part->is<none>() && !part->integer()) return missing_attribute(self, none{});
+    if (!part->is<none>()) static_cast<void>(require_integer(*part));
   auto const stride = step.integer().value_or(1);
   if (stride == 0) throw render_error("slice step cannot be zero");
   if (auto const* const string = self.string()) {

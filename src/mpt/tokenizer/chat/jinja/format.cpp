@@ -115,7 +115,9 @@ struct percent_conversion {
   bool const is_integer = std::string_view("diuxXo").find(type) != std::string_view::npos;
   if (!is_float && !is_integer)
     throw render_error(std::string("unsupported format character '") + type + "'");
-  if (!operand.number() || (is_integer && !(std::abs(*operand.number()) < 9.2e18)))
+  bool const needs_integer = is_integer && type != 'd' && type != 'i' && type != 'u';
+  if (!operand.number() || (needs_integer && !operand.integer()) ||
+      (is_integer && !(std::abs(*operand.number()) < 9.2e18)))
     throw render_error(std::string("%") + type + " format: a number is required, not " +
                        type_name(operand));
   auto const sign = has('+') ? "+" : has(' ') ? " " : "";

@@ -132,7 +132,7 @@ std::string to_repr(value const& operand) {
   std::string out;
   for (auto const& [key, item] : other.fields->entries)
     out += (out.empty() ? "" : ", ") + to_repr(key) + ": " +
-           (item.other() != nullptr && item.other()->fields ? "<Namespace ...>" : to_repr(item));
+           (item.other() != nullptr && item.other()->fields ? "<Namespace {...}>" : to_repr(item));
   return "<Namespace {" + out + "}>";
 }
 
