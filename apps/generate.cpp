@@ -30,12 +30,12 @@
 #include <cli/app.hpp>
 #include <cli/results_file.hpp>
 #include <devices/engine.hpp>
-#include <inputs/chat_templates.hpp>
 #include <inputs/hub_names.hpp>
 #include <inputs/loaded_model.hpp>
 #include <inputs/same_inputs.hpp>
 #include <launch/launch.hpp>
 #include <launch/launcher.hpp>
+#include <mpt/tokenizer/chat/jinja_renderer.hpp>
 #include <process/process.hpp>
 
 namespace {
@@ -403,7 +403,7 @@ void generate(arguments args) {
                                                : std::vector<mpt::file_prompt>();
   mpt::chat_renderer render;
   if (args.chat) {
-    render = mpt::read_chat_renderer(tokenizer.files(), apps::template_engine());
+    render = mpt::read_chat_renderer(tokenizer.files(), mpt::local_now());
     args.stops.emplace_back(mpt::chat_end);  // for tokenizers that split it into several tokens
   }
   auto const engine = apps::make_engine();

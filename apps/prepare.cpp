@@ -29,12 +29,12 @@
 
 #include <cli/app.hpp>
 #include <cli/results_file.hpp>
-#include <inputs/chat_templates.hpp>
 #include <inputs/hub_dataset.hpp>
 #include <inputs/hub_names.hpp>
 #include <inputs/parquet.hpp>
 #include <launch/launch.hpp>
 #include <launch/launcher.hpp>
+#include <mpt/tokenizer/chat/jinja_renderer.hpp>
 
 namespace {
 
@@ -292,7 +292,7 @@ void prepare_finetuning(arguments const& args) {
   namespace console = mpt::console;
   mpt::finetune::finetuning_source source{.files = args.files,
                                           .parquet = apps::parquet_reader(),
-                                          .templates = apps::template_engine(),
+                                          .date = mpt::local_now(),
                                           .max_seq_len = args.max_seq_len,
                                           .target_prompts = args.target_prompts,
                                           .target_responses = args.target_responses};

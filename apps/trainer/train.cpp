@@ -22,7 +22,9 @@
 #include <mpt/config/written_files.hpp>
 #include <mpt/config/written_keys.hpp>
 #include <mpt/console/say.hpp>
+#include <mpt/tokenizer/chat/jinja_renderer.hpp>
 #include <mpt/trackers/open_trackers.hpp>
+#include <mpt/train/checkpoint/run_checkpoint.hpp>
 #include <mpt/train/read_run_parts.hpp>
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/train/report/run_row.hpp>
@@ -563,7 +565,8 @@ int train_program(int argc, char** argv, std::string const& description,
     mpt::run_parts parts;
     mpt::input_facts facts;
     if (reads_data) {
-      inputs = apps::read_run_inputs(config.model, config.data, config.evaluation, sets);
+      auto const date = mpt::date_of_resumed_run(config.checkpoint).value_or(mpt::local_now());
+      inputs = apps::read_run_inputs(config.model, config.data, config.evaluation, sets, date);
       if (started && !config.run.dry_run)
         facts = apps::run_facts(file, config, inputs.examples, sets);
       parts = mpt::read_run_parts(config, std::move(inputs.examples), std::move(sets));

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include <inputs/chat_templates.hpp>
 #include <inputs/http.hpp>
 #include <inputs/parquet.hpp>
 #include <inputs/same_inputs.hpp>
@@ -52,10 +51,10 @@ mpt::input_facts first_weight_facts(mpt::checkpoint_config const& checkpoint,
 }  // namespace
 
 run_inputs read_run_inputs(mpt::model_config const& model, mpt::data_config const& data,
-                           mpt::evaluation_config const& evaluation, mpt::remote_sets const& sets) {
-  run_inputs out{
-      .examples = mpt::read_run_examples(
-          model, data, {.parquet = parquet_reader(), .templates = template_engine()}, sets)};
+                           mpt::evaluation_config const& evaluation, mpt::remote_sets const& sets,
+                           std::chrono::local_seconds date) {
+  run_inputs out{.examples = mpt::read_run_examples(
+                     model, data, {.parquet = parquet_reader(), .date = date}, sets)};
   out.lines = describe(out.examples, data);
   for (auto const& note : mpt::tokenizer_notes(data)) out.lines.push_back("note: " + note);
   for (auto& line : mpt::describe_packing(out.examples, data, evaluation))

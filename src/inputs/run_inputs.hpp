@@ -1,6 +1,7 @@
 // run_inputs: the inputs that a training program reads before its ranks start.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -18,11 +19,12 @@ struct run_inputs {
 };
 
 /// Reads, tokenises and checks the data that the configuration names. `sets`: the caches of its
-/// remote sets.
+/// remote sets. `date`: the one that chat templates show.
 [[nodiscard]] run_inputs read_run_inputs(mpt::model_config const& model,
                                          mpt::data_config const& data,
                                          mpt::evaluation_config const& evaluation,
-                                         mpt::remote_sets const& sets);
+                                         mpt::remote_sets const& sets,
+                                         std::chrono::local_seconds date);
 
 /// The facts of all that a training program, whose configuration is `file`, has read: program,
 /// configuration, model, weights, tokenizer, data and tasks.

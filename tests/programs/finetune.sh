@@ -174,6 +174,19 @@ near tuned.loss <(loss_of hf) 0.01 && fail "the adapters change nothing"
 tune ranks=2 model.pretrained_lora_id_or_path=adapter max_duration=1ba metrics_file=onward.jsonl
 near <(tail -1 lora.eval) <(evaluations onward.jsonl | head -1) 1e-5 || fail "the adapter's run does not go on"
 
+# a chat template with the time: a run that goes on later trains on the texts of its first start
+cp -r hf timed
+printf '%s' "{{ strftime_now('%S') }}{% for m in messages %}{{ m.content }}{% endfor %}" > timed/chat_template.jinja
+for ((i = 0; i < 16; ++i)); do
+  printf '{"messages": [{"role": "user", "content": "Is it %s?"}, {"role": "assistant", "content": "Yes"}]}\n' "${words[i % 8]}"
+done > chats.jsonl
+for duration in 1ba 2ba; do
+  tune ranks=1 tokenizer.name=timed train_loader.dataset.hf_name=chats.jsonl save_folder=later save_interval=1ba \
+    autoresume=true max_duration=$duration eval_interval=0ba eval_first=false
+  sleep 1.1
+done
+grep -q 'resumed later/ep0-ba1 at batch 1' log || fail "a run with the time in its chat template did not go on"
+
 refused() { # message arguments...
   local message=$1
   shift

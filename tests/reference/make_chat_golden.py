@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/chat/templates.json: chat templates as models' tokenizers have them, and what
-jinja2 makes of conversations, in the environment that transformers renders them in.
+"""Writes tests/golden/chat/templates.json: chat templates as models' tokenizers have them, and a table
+of the language, with what jinja2 makes of them in the environment of transformers.
 
-    python3 tests/reference/make_chat_golden.py        # needs jinja2 3.1
+    python3 tests/reference/make_chat_golden.py        # needs transformers 5
 """
 
 import json
 import pathlib
 
 import jinja2
-import jinja2.ext
-import jinja2.sandbox
+from transformers.utils.chat_template_utils import _compile_jinja_template
 
 TEMPLATES = {
     "chatml": "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + "
@@ -124,6 +123,93 @@ CHARACTERS = {
 }
 TEMPLATES |= {"characters: " + name: text for name, text in CHARACTERS.items()}
 
+# The language, a template each, rendered with CONTEXT.
+CONTEXT = {
+    "s": "Hello <World> it's", "u": "éa日本😀ß", "n": 7, "m": -3, "f": 2.5, "yes": True, "nul": None,
+    "l": [3, 1, 2], "w": ["b", "a", "C", ""], "d": {"a": 1, "b": "two"}, "mix": [1, "a", None, 2.0, [1]],
+    "r": [{"role": "user", "content": " hi ", "n": 2}, {"role": "assistant", "content": "yo"}],
+}
+LANGUAGE = [
+    # what set changes
+    "{% for x in l %}{% if loop.first %}{% set v = x %}{% endif %}[{{ v }}]{% endfor %}{{ v is defined }}",
+    "{% set v = 1 %}{% for x in l %}{% set v = v + x %}{{ v }},{% endfor %}{{ v }}",
+    "{% for x in l %}{% for y in l %}{% set v = y %}{% endfor %}{{ v is defined }}{% else %}{% set v = 1 %}{% endfor %}",
+    "{% for x in [] %}{% else %}{% set v = 1 %}{{ v }}{% endfor %}{{ v is defined }}",
+    "{% macro f() %}{% set v = 1 %}{{ v }}{% endmacro %}{{ f() }}{{ v is defined }}",
+    "{% set v = 1 %}{% macro f() %}{{ v }}{% endmacro %}{% set v = 2 %}{{ f() }}",
+    "{% if yes %}{% set v = 1 %}{% endif %}{{ v }}{% with v = 5 %}{{ v }}{% endwith %}{{ v }}",
+    "{% set v %}{% set z = 1 %}a{{ z }}{% endset %}{{ v }}{{ z is defined }}",
+    "{% filter upper %}{% set z = 1 %}a{% endfilter %}{{ z is defined }}",
+    "{% generation %}{% set z = 1 %}a{% endgeneration %}{{ z is defined }}",
+    "{% for x in l %}{{ n }}{% endfor %}{% set n = 1 %}{{ n }}",
+    "{% set ns = namespace(c=0) %}{% for x in l %}{% set ns.c = ns.c + x %}{% endfor %}{{ ns.c }}{{ ns.q is defined }}",
+    "{% set d.x = 1 %}", "{% set a, (b, c) = 1, [2, 3] %}{{ a }}{{ b }}{{ c }}", "{% set a, b = l %}",
+    # loops
+    "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}"
+    "{{ loop.last }}{{ loop.length }}{{ loop.cycle('a', 'b') }}{{ loop.changed(x > 1) }}"
+    "{{ loop.previtem }}{{ loop.nextitem }}{{ loop.depth }};{% endfor %}",
+    "{% for x in [1, [2, [3]]] recursive %}({{ loop(x) if x is iterable else x }}{{ loop.depth0 }}){% endfor %}",
+    "{% for k, v in d.items() if k != 'a' %}{{ k }}={{ v }}{{ loop.length }}{% endfor %}{% for x in undef %}{% else %}e{% endfor %}",
+    "{% for x in l %}{% if x == 1 %}{% continue %}{% endif %}{{ x }}{% if x == 2 %}{% break %}{% endif %}{% endfor %}",
+    "{% for x in l %}{% continue %}{% else %}e{% endfor %}", "{% break %}", "{% for loop in l %}{% endfor %}",
+    "{% for c in u %}{{ c }},{% endfor %}{% for k in d %}{{ k }}{% endfor %}", "{% for x in n %}{% endfor %}",
+    # macros
+    "{% macro f(a, b=2) %}{{ a }}-{{ b }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(1) }}{{ f(1, 3, 4, c=5) }}{{ f(b=1) }}",
+    "{% macro f(a) %}{{ a }}{% endmacro %}{{ f(1, 2) }}", "{% macro f(a) %}{{ a }}{% endmacro %}{{ f(b=2) }}",
+    "{% macro w(t) %}<{{ t }}>{{ caller(1) }}</{{ t }}>{% endmacro %}{% call(x) w('b') %}{{ x }}{{ n }}{% endcall %}",
+    "{% macro f() %}{{ caller() }}{% endmacro %}{{ f() }}", "{{ g() }}{% macro g() %}{% endmacro %}",
+    "{% macro f(x) %}{{ x }}{% if x > 0 %}{{ f(x - 1) }}{% endif %}{% endmacro %}{{ f(3) }}",
+    # undefined
+    "{{ undef }}{{ undef is defined }}{{ undef|length }}{{ undef|default('d') }}{{ undef ~ 'x' }}{{ undef == undef2 }}",
+    "{{ 'a' + undef }}", "{{ undef.x }}", "{{ undef() }}", "{{ -undef }}", "{{ undef < 1 }}", "{{ d.x.y }}", "{{ d['x'] }}",
+    "{{ d.x|default }}|{{ ''|default('e', true) }}|{{ none|default('n') }}|{{ d.get('x') }}|{{ d.get('x', 1) }}",
+    "{{ 1 if false }}{{ (1 if false) is defined }}", "{{ [undef] }}{{ {'a': undef} }}",
+    # numbers
+    "{{ n / 2 }} {{ 6 / 2 }} {{ -7 // 2 }} {{ 7 // -2 }} {{ -7 % 3 }} {{ 7 % -3 }} {{ -7.5 // 2 }} {{ -7.5 % 2 }} {{ 2 ** 10 }} {{ 2 ** -1 }}",
+    "{{ 1 / 0 }}", "{{ 1 // 0 }}", "{{ 1.0 % 0 }}", "{{ 0.1 + 0.2 }} {{ 1e16 }} {{ 1e15 }} {{ 1e-5 }} {{ 0.0001 }} {{ 3.0 }} {{ 1.5e300 * 1e10 }}",
+    "{{ true + 1 }} {{ 1 == 1.0 == true }} {{ 1 < 2 < 3 }} {{ 3 > 2 > 2 }} {{ 0x1f }} {{ 1_000 }} {{ 0b11 }} {{ 0o17 }} {{ -2|abs }}",
+    "{{ 2.5|round }} {{ 3.5|round }} {{ 2.675|round(2) }} {{ 1.21|round(1, 'ceil') }} {{ 1234|round(-2) }} {{ f|int }} {{ '42.7'|int }} {{ 'x'|int(5) }}"
+    " {{ '0x1A'|int(0, 16) }} {{ ' 7 '|float }} {{ 'q'|float(1.5) }} {{ '1_0'|int }}",
+    "{{ 'a' < 1 }}", "{{ n + 'a' }}", "{{ 'ab' * 2 }}{{ [1] * 2 }}{{ [1] + [2] }}{{ (1,) + (2,) }}", "{{ [1] + (2,) }}",
+    "{{ l|sum }} {{ l|max }} {{ w|min }}", "{{ r|sum(attribute='n') }}", "{{ r[:1]|sum(attribute='n', start=1) }} {{ []|max }}",
+    # texts
+    "{{ u[1:] }} {{ u[::-1] }} {{ u[-1] }} {{ u|length }} {{ u.upper() }} {{ u.find('本') }} {{ u.center(10, '*') }}",
+    "{{ s.split() }} {{ s.split('l') }} {{ s.split('l', 1) }} {{ s.rsplit('l', 1) }} {{ s.partition('o') }} {{ 'a\\nb\\r\\nc'.splitlines() }} {{ ' a  b '.split(' ') }}",
+    "{{ s.startswith('He') }} {{ s.startswith(('x', 'H')) }} {{ s.endswith('x') }} {{ s.count('l') }}", "{{ s.index('zz') }}",
+    "{{ s.replace('l', 'L', 1) }} {{ s.removeprefix('He') }} {{ s.removesuffix(\"'s\") }} {{ ','.join(w) }} {{ '7'.zfill(3) }} {{ 'ab'.ljust(4) }}|",
+    "{{ s|upper }}{{ s|title }}{{ s|capitalize }}{{ s|e }}{{ ('<' | safe) + '<' }}{{ s|replace('l', 'L', 2) }}{{ '  x '|trim }}{{ 'xax'|trim('x') }}",
+    "{{ 'a\\nb\\n\\nc'|indent }}|{{ 'a\\nb'|indent(2, true) }}|{{ 'a\\n\\nb'|indent('> ', blank=true) }}",
+    "{{ '%s-%5.2f-%03d-%x-%r' % (s, f, n, 255, 'q') }} {{ '%(a)s' % d }} {{ '%s' % l }} {{ '%d%%' % 5 }} {{ '%s'|format(n) }}", "{{ '%d' % 'x' }}",
+    "{{ '{} {1}'.format(1, 2) }}", "{{ '{0} {x!r:>6} {1:05.1f} {{}} {2[a]}'.format(n, f, d, x='q') }} {{ '{:<4}|{:^4}|{:+}|{:#x}'.format('a', 'b', 3, 255) }}",
+    "{{ 'a' 'b' }}{{ '\\u00e9\\x41\\101\\n\\q\\é' }}{{ 'a' in s }}{{ 'Hell' in s }}", "{{ 1 in 'a' }}", "{{ 'x' ~ 1 ~ none ~ true ~ 1.0 ~ [1, 'a'] }}",
+    "{{ 'Ab1'.isalnum() }}{{ 'ab'.isalpha() }}{{ '12'.isdigit() }}{{ 'AB'.isupper() }}{{ ' '.isspace() }}{{ ''.isascii() }}",
+    # lists and dictionaries
+    "{{ l|sort }} {{ w|sort }} {{ w|sort(case_sensitive=true, reverse=true) }} {{ r|sort(attribute='content')|map(attribute='role')|list }}", "{{ mix|sort }}",
+    "{{ l|reverse|list }} {{ l|first }} {{ l|last }} {{ []|first is defined }} {{ ['a', 'A', 'b']|unique|list }}",
+    "{{ r|map(attribute='n', default=0)|list }} {{ w|map('upper')|list }} {{ w|select|list }} {{ l|select('odd')|list }} {{ l|reject('gt', 1)|list }}",
+    "{{ r|selectattr('role', 'equalto', 'user')|list }} {{ r|selectattr('n', 'defined')|map(attribute='n')|list }} {{ r|rejectattr('n')|list|length }}",
+    "{{ d|dictsort(reverse=true) }} {{ d|items|list }}",
+    "{% if l|select('gt', 9) %}an iterator is true{% endif %}", "{{ l|map('string')|length }}", "{{ l|nofilter }}", "{% if false %}{{ l|nofilter }}{% endif %}ok",
+    "{{ l is notest }}", "{{ d.keys() }} {{ d.values()|list }} {{ d.items() }} {{ d.items()|list }} {{ d.keys()[0] }} {{ range(3) }} {{ range(5, 0, -2)|list }}",
+    "{{ l[9] }}{{ l[-1] }}{{ l[1:] }}{{ l['x'] }}{{ l.0 }}{{ l.index(2) }}{{ l.count(9) }}{{ mix[::2] }}", "{{ l.append(1) }}", "{{ n[1:] }}", "{{ d[1:] }}", "{{ l['a':] }}", "{{ '%x' % 2.5 }}", "{{ d.update({}) }}",
+    "{{ {'a': 1, 'a': 2, 1: 'x'} }} {{ dict(c=1, **d) }} {{ dict([(1, 2)]) }} {{ (1,) }} {{ () }} {{ d == {'b': 'two', 'a': 1} }}", "{{ {[1]: 2} }}",
+    "{{ [3, 1] < [3, 2] }} {{ 1 in l }} {{ 9 not in l }} {{ 'a' in d }} {{ none in mix }} {{ l|join('-') }} {{ r|join(',', attribute='role') }}",
+    # tests
+    "{{ n is number }}{{ s is string }}{{ d is mapping }}{{ l is sequence }}{{ l is iterable }}{{ nul is none }}{{ yes is true }}{{ 1 is true }}"
+    "{{ n is odd }}{{ n is divisibleby 7 }}{{ n is in l }}{{ 'a' is lower }}{{ n is sameas n }}{{ f is float }}{{ n is integer }}{{ yes is integer }}{{ n is not none }}",
+    "{{ not n is none and n }}{{ n is defined and n is eq 7 }}{{ 'upper' is filter }}{{ range is callable }}{{ '<'|e is escaped }}", "{{ 1 is 2 }}",
+    # JSON and printing
+    "{{ mix|tojson }} {{ d|tojson(indent=2) }} {{ u|tojson }} {{ u|tojson(ensure_ascii=true) }} {{ {'b': 1, 'a': [[], {}]}|tojson(indent=1, sort_keys=true) }}"
+    " {{ [1, 2]|tojson(separators=(',', ':')) }} {{ '<\"/\\\\>\\t'|tojson }}", "{{ undef|tojson }}", "{{ l|map('int')|tojson }}",
+    "{{ none }} {{ true }} {{ [none, true, 1.0, 'a\\'b', \"it's\", 'é\\n\\x01'] }} {{ {'k': (1, 'x')} }} {{ namespace(a=1) }}",
+    # white space
+    "a  {%- if yes -%}  b  {%- endif -%}  c", "a\n  {% if yes %}\n  b\n  {% endif %}\nc\n", "a\r\n{% if yes %}\r\nb{% endif %}\r\n\r\n", "  {%+ if yes %}x{% endif +%}\n y",
+    "{{- 1 -}} \n {{ 2 }}\n", "{# c #}\na {#- c -#} b\n  {# c #}\nd", "{% raw %} {{ x }} {% endraw %}\n{%- raw -%} {% y %} {%- endraw -%} z", "\n\n{{ 1 }}\n\n",
+    # errors of syntax, and what a template must not reach
+    "{{ 1 +* }}", "{% if %}", "{% for x in l %}", "{{ 'a }}", "{% endfor %}", "{{ (1 }}", "{% include 'x' %}", "{% set 1 = 2 %}", "{{ f(a=1, 2) }}", "{# x",
+    "{{ ''.__class__ }}{{ ''.__class__.__mro__ }}", "{{ namespace(_a=1) }}", "{{ range(100001) }}", "{{ raise_exception('why ' ~ n) }}",
+]
+
 CONVERSATIONS = [
     [("user", "Hi")],
     [("user", " What is a fox?\n"), ("assistant", "An animal. "), ("user", "And \"Köln\"?")],
@@ -132,31 +218,27 @@ CONVERSATIONS = [
 ]
 
 
-def main():
-    def fail(message):
-        raise jinja2.exceptions.TemplateError(message)
+def outcome(text, variables):
+    try:
+        return {"text": _compile_jinja_template(text).render(**variables)}
+    except Exception as problem:
+        raised = type(problem) is jinja2.exceptions.TemplateError
+        return {"error": str(problem) if raised else ""}
 
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
-    )
-    environment.globals["raise_exception"] = fail
+
+def main():
     cases = []
     for name, text in TEMPLATES.items():
-        template = environment.from_string(text)
         for conversation in CONVERSATIONS[-1:] if name.startswith("characters") else CONVERSATIONS:
             messages = [{"role": role, "content": content} for role, content in conversation]
             for prompt in (False, True):
                 case = {"template": name, "messages": messages, "add_generation_prompt": prompt}
-                try:
-                    case["text"] = template.render(
-                        messages=messages, add_generation_prompt=prompt, bos_token="<s>",
-                        eos_token="</s>", tools=None, documents=None,
-                    )
-                except jinja2.exceptions.TemplateError as problem:
-                    case["error"] = str(problem)
-                cases.append(case)
+                tokens = {"bos_token": "<s>", "eos_token": "</s>", "tools": None, "documents": None}
+                cases.append(case | outcome(TEMPLATES[name], case | tokens))
+    language = [{"template": text} | outcome(text, CONTEXT) for text in LANGUAGE]
     out = pathlib.Path(__file__).parents[1] / "golden" / "chat" / "templates.json"
-    out.write_text(json.dumps({"templates": TEMPLATES, "cases": cases}, indent=1) + "\n")
+    golden = {"templates": TEMPLATES, "cases": cases, "context": CONTEXT, "language": language}
+    out.write_text(json.dumps(golden, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // Reads finetuning data from files or MDS sets into examples in memory.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -11,7 +12,6 @@
 #include <mpt/finetune/mds_rows.hpp>
 #include <mpt/finetune/preprocess.hpp>
 #include <mpt/finetune/read_rows.hpp>
-#include <mpt/tokenizer/chat/chat_template.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 namespace mpt::finetune {
@@ -25,7 +25,7 @@ struct finetuning_source {
   std::vector<data::cached_set> remotes{};  ///< for each folder, its set in a cache
   row_reader parquet{};                     ///< reads .parquet files; empty: they are refused
   preprocessor preprocess{};                ///< empty: columns are used unchanged
-  template_engine templates{};  ///< runs a tokenizer's own chat template; empty: it is refused
+  std::chrono::local_seconds date{};        ///< the date that a chat template shows
   std::size_t max_seq_len = 2048;
   std::string target_prompts = "none";
   std::string target_responses = "last";

@@ -7,6 +7,7 @@
 // its turns.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -23,10 +24,11 @@ namespace mpt::finetune {
 /// Converts rows of text to turns of ids. Each thread needs its own, because of the cache.
 class row_tokenizer {
  public:
-  /// `engine` runs the tokenizer's own chat template; conversations without one become ChatML.
-  explicit row_tokenizer(tokenizer const& tokenizer, template_engine engine = {})
+  /// A conversation is written by the tokenizer's own chat template, with `date` for strftime_now,
+  /// or as ChatML.
+  row_tokenizer(tokenizer const& tokenizer, std::chrono::local_seconds date)
       : tokenizer_(&tokenizer),
-        engine_(std::move(engine)),
+        date_(date),
         affixes_(read_text_affixes(tokenizer)),
         bos_id_(tokenizer.id_of_role("bos_token")) {}
 
@@ -37,10 +39,10 @@ class row_tokenizer {
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text,
                                                  text_affixes const& affixes);
 
-  [[nodiscard]] chat_renderer const& renderer(std::string_view location);
+  [[nodiscard]] chat_renderer const& renderer();
 
   tokenizer const* tokenizer_;
-  template_engine engine_;
+  std::chrono::local_seconds date_;
   chat_renderer renderer_;
   text_affixes affixes_;
   std::optional<std::int32_t> bos_id_;

@@ -24,6 +24,22 @@ namespace mpt::python {
   return is_white_space(c) || (c >= 0x1C && c <= 0x1F);
 }
 
+/// str.isalpha(), isdecimal() and isnumeric() of one character, as far as its category says it.
+[[nodiscard]] bool is_alphabetic(char32_t c);
+[[nodiscard]] bool is_decimal(char32_t c);
+[[nodiscard]] bool is_numeric(char32_t c);
+
+/// Whether a character may stand in a name of Python.
+[[nodiscard]] bool is_name_character(char32_t c);
+
+/// str.isprintable() of one character.
+[[nodiscard]] bool is_printable(char32_t c);
+
+/// Whether any character has a case, and all that have one are in lower or upper case:
+/// str.islower() and str.isupper().
+[[nodiscard]] bool is_lower(std::u32string_view text);
+[[nodiscard]] bool is_upper(std::u32string_view text);
+
 /// str.lower().
 [[nodiscard]] std::u32string lower(std::u32string_view text);
 

@@ -15,7 +15,7 @@ std::vector<example> read_examples(finetuning_source const& source, tokenizer co
                                    read_report* report) {
   auto const policy = read_target_policy(source.target_prompts, source.target_responses);
   auto const end = require_end(tokenizer, "a response trained without it would never end");
-  row_tokenizer tokenize(tokenizer, source.templates);
+  row_tokenizer tokenize(tokenizer, source.date);
   std::vector<example> examples;
   read_report counts;
   auto const add = [&](std::vector<turn> const& turns) {

@@ -2,6 +2,8 @@
 
 #include <variant>
 
+#include <mpt/tokenizer/chat/jinja_renderer.hpp>
+
 namespace mpt::finetune {
 
 std::vector<turn> row_tokenizer::turns(formatted_row const& row, std::string_view location) {
@@ -16,7 +18,7 @@ std::vector<turn> row_tokenizer::turns(formatted_row const& row, std::string_vie
     return out;
   }
   for (auto const& text :
-       cut_into_turns(std::get<std::vector<chat_message>>(row), renderer(location), location))
+       cut_into_turns(std::get<std::vector<chat_message>>(row), renderer(), location))
     out.push_back({encode(text.prompt, {}), encode(text.response, {})});
   return out;
 }
@@ -29,13 +31,11 @@ std::vector<std::int32_t> row_tokenizer::encode(std::string_view text,
   return ids;
 }
 
-chat_renderer const& row_tokenizer::renderer(std::string_view location) {
+chat_renderer const& row_tokenizer::renderer() {
   if (renderer_) return renderer_;
   auto const own_template = read_chat_template(tokenizer_->files());
-  parallel::require(!own_template || engine_, location, ": ", tokenizer_->files().name(),
-                    " has its own chat_template, and ", jinja_advice,
-                    "; or take it out of tokenizer_config.json to use ChatML");
-  renderer_ = own_template ? engine_(*own_template) : chat_renderer(render_chatml);
+  renderer_ =
+      own_template ? make_jinja_renderer(*own_template, date_) : chat_renderer(render_chatml);
   return renderer_;
 }
 

@@ -82,7 +82,7 @@ read_report write_set(finetuning_source const& source, write_options const& opti
   std::optional<row_tokenizer> tokenize;
   if (tokenizer != nullptr) {
     require_end(*tokenizer, "training ends every response of the set with it");
-    tokenize.emplace(*tokenizer, source.templates);
+    tokenize.emplace(*tokenizer, source.date);
   }
   std::optional<data::mds_writer> writer;
   bool holds_chats = false;

@@ -104,6 +104,18 @@ void append_title(std::u32string& out, char32_t c) {
   for (auto const next : capitals.substr(1)) out += c == 0x149 ? next : lower_of(next);
 }
 
+/// Whether letters of one case are in the text, and none of the other and of title case.
+[[nodiscard]] bool has_only(std::u32string_view text, utf8proc_category_t wanted,
+                            utf8proc_category_t other) {
+  bool has_wanted = false;
+  for (auto const c : text) {
+    auto const category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+    if (category == other || category == UTF8PROC_CATEGORY_LT) return false;
+    has_wanted = has_wanted || category == wanted;
+  }
+  return has_wanted;
+}
+
 }  // namespace
 
 std::u32string decode(std::string_view text) {
@@ -120,6 +132,40 @@ std::string encode(std::u32string_view text) {
   std::string out;
   for (auto const c : text) utf8::append(out, c);
   return out;
+}
+
+bool is_alphabetic(char32_t c) {
+  auto const category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+
+bool is_decimal(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_ND;
+}
+
+bool is_numeric(char32_t c) {
+  auto const category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
+}
+
+bool is_name_character(char32_t c) {
+  auto const category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return is_alphabetic(c) || is_decimal(c) || category == UTF8PROC_CATEGORY_NL ||
+         category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
+         category == UTF8PROC_CATEGORY_PC;
+}
+
+bool is_printable(char32_t c) {
+  auto const category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return c == U' ' || (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_SO);
+}
+
+bool is_lower(std::u32string_view text) {
+  return has_only(text, UTF8PROC_CATEGORY_LL, UTF8PROC_CATEGORY_LU);
+}
+
+bool is_upper(std::u32string_view text) {
+  return has_only(text, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LL);
 }
 
 std::u32string lower(std::u32string_view text) {

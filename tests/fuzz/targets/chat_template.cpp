@@ -1,6 +1,7 @@
-// Up to the first zero byte a tokenizer_config.json, whose chat template is looked up but not run;
-// after it the messages of a conversation, which are rendered as ChatML and cut into turns.
+// Up to the first zero byte a tokenizer_config.json, whose chat template renders a conversation;
+// after it the messages of another, which are rendered as ChatML and cut into turns.
 #include <mpt/finetune/chat.hpp>
+#include <mpt/tokenizer/chat/jinja_renderer.hpp>
 
 #include "../support.hpp"
 #include "../targets.hpp"
@@ -12,11 +13,15 @@ void fuzz::chat_template(std::string_view input) {
     files.config = input.substr(0, end);
     auto const found = mpt::read_chat_template(files);
     ensure(!found || !files.config.empty(), "a template is from a file");
+    if (!found) return;
+    std::vector<mpt::chat_message> const messages{{"system", "S"}, {"user", "U"}, {"tool", "5"}};
+    auto const render = mpt::make_jinja_renderer(*found, {});
+    ensure(render(messages, true) == render(messages, true), "a template gives one text");
   });
   if (end == input.npos) return;
   refused([&] {
     auto const messages = mpt::finetune::read_messages(
-        mpt::data::parse_json(input.substr(end + 1), "messages"), "messages");
+        mpt::parse_json(input.substr(end + 1), "messages"), "messages");
     std::string conversation;
     for (auto const& turn :
          mpt::finetune::cut_into_turns(messages, mpt::finetune::render_chatml, "messages"))

@@ -76,21 +76,12 @@ TEST_CASE("read_prompts: errors name the line and the problem") {
 
 namespace chat_test {
 
-std::string const chatml =
-    "{% for m in messages %}{{'<|im_start|>' + m['role'] + '<|im_end|>'}}{% endfor %}";
-
-mpt::chat_form form_of(nlohmann::json const& config) {
-  return mpt::read_chat_form({.json = "{}", .config = config.dump(), .source = {}});
-}
-
 TEST_CASE("chat_text: a conversation is ChatML up to the assistant's turn") {
   CHECK(mpt::chat_text(
             {{"system", "Be brief."}, {"user", "Hi"}, {"assistant", "Yes?"}, {"user", "Bye"}}) ==
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
         "<|im_start|>assistant\nYes?<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n"
         "<|im_start|>assistant\n");
-  CHECK(mpt::chat_text({{"system", "S"}, {"user", "U"}}, {.ends_system_message = false}) ==
-        "<|im_start|>system\nS\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n");
 }
 
 TEST_CASE("chat_text: a message that holds ChatML's marks is refused") {
@@ -101,20 +92,19 @@ TEST_CASE("chat_text: a message that holds ChatML's marks is refused") {
         "leave it out");
 }
 
-TEST_CASE("chat templates: MPT's is recognised by its difference, one without ChatML is refused") {
-  CHECK(form_of(nlohmann::json::object()).ends_system_message);
-  CHECK(form_of({{"chat_template", chatml}}).ends_system_message);
-  CHECK_FALSE(form_of({{"chat_template", chatml + "{{ system_message.strip() + '\n'}}"}})
-                  .ends_system_message);
-  CHECK(data_test::message_of([] {
-          static_cast<void>(form_of({{"chat_template", "[INST] {{ m }} [/INST]"}}));
-        }) ==
-        "tokenizer.json: its chat_template does not write ChatML (<|im_start|> and <|im_end|>), "
-        "and this program was built without a library for Jinja: put minja's headers "
-        "(github.com/google/minja) where CMake finds minja/minja.hpp, and build again; or write "
-        "the whole prompt yourself and give it with --prompt");
-  CHECK(data_test::message_of([] {
-          static_cast<void>(form_of({{"chat_template", nlohmann::json::array()}}));
+TEST_CASE("read_chat_renderer: a conversation is rendered by the template, with the date given") {
+  auto const render = [](nlohmann::json const& config, bool answer_next) {
+    mpt::tokenizer_files const files{.json = "{}", .config = config.dump(), .source = {}};
+    auto const date = std::chrono::local_days(std::chrono::year(2024) / 3 / 9);
+    std::vector<mpt::chat_message> const messages{{"user", "Hi"}};
+    return mpt::read_chat_renderer(files, date)(messages, answer_next);
+  };
+  CHECK(render(nlohmann::json::object(), true) ==
+        "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  CHECK(render({{"chat_template", "{{ strftime_now('%-d %b %Y') }}: {{ messages[0].content }}"}},
+               false) == "9 Mar 2024: Hi");
+  CHECK(data_test::message_of([&] {
+          static_cast<void>(render({{"chat_template", nlohmann::json::array()}}, true));
         }) ==
         "tokenizer.json: chat_template in tokenizer_config.json is of type array, expected a "
         "string, or a list of {\"name\", \"template\"} with one called \"default\"");

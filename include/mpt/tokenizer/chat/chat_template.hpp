@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <mpt/tokenizer/tokenizer_files.hpp>
 #include <parallel/core/error.hpp>
@@ -29,36 +31,23 @@ inline constexpr std::string_view chat_begin = "<|im_start|>";
 /// What ends a message in ChatML.
 inline constexpr std::string_view chat_end = "<|im_end|>";
 
-/// How ChatML is written.
-struct chat_form {
-  bool ends_system_message = true;  ///< false: like the template of MPT's chat models
-};
-
 /// The text of a conversation; with `answer_next`, up to the start of the assistant's next answer.
-[[nodiscard]] std::string chatml(std::span<chat_message const> messages, bool answer_next,
-                                 chat_form form = {});
+[[nodiscard]] std::string chatml(std::span<chat_message const> messages, bool answer_next);
 
 /// Renders messages as the text that a model reads; with `answer_next`, up to the start of the
 /// assistant's next answer.
 using chat_renderer = std::function<std::string(std::span<chat_message const>, bool answer_next)>;
 
 struct chat_template {
-  std::string name;                  ///< of the tokenizer, for error messages
-  std::string text;                  ///< Jinja
-  std::string bos_token, eos_token;  ///< names that the template may use; may be empty
+  std::string name;  ///< of the tokenizer, for error messages
+  std::string text;  ///< Jinja
+  /// The names that the template may use, such as bos_token, and their texts.
+  std::vector<std::pair<std::string, std::string>> special_tokens{};
 };
-
-/// Makes a renderer of a template (jinja_renderer.hpp has one); empty in programs without Jinja.
-using template_engine = std::function<chat_renderer(chat_template const&)>;
 
 /// The template of a tokenizer: the text of chat_template.jinja, or of tokenizer_config.json, where
 /// it is a string or the entry called "default" in a list of {"name", "template"}. nullopt if there
 /// is none. Throws for another form.
 [[nodiscard]] std::optional<chat_template> read_chat_template(tokenizer_files const& files);
-
-/// Advice for programs that cannot run a template.
-inline constexpr std::string_view jinja_advice =
-    "this program was built without a library for Jinja: put minja's headers "
-    "(github.com/google/minja) where CMake finds minja/minja.hpp, and build again";
 
 }  // namespace mpt

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -59,6 +60,12 @@ struct found_checkpoint {
 /// The checkpoint that autoresume or load_path asks for; std::nullopt for a fresh start. Throws
 /// where a fresh start would overwrite another run's checkpoints.
 [[nodiscard]] std::optional<found_checkpoint> checkpoint_to_load(
+    checkpoint_config const& checkpoint);
+
+/// The date that chat templates showed when the run began that this one continues, so that they
+/// write the same texts again; std::nullopt for a fresh start, and for a checkpoint that does not
+/// say it or cannot be read.
+[[nodiscard]] std::optional<std::chrono::local_seconds> date_of_resumed_run(
     checkpoint_config const& checkpoint);
 
 /// Adds notes for the user about a run that has begun from `found` at `batch`.

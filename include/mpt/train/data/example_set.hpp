@@ -2,6 +2,7 @@
 // threads share it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -21,6 +22,7 @@ struct example_set {
   std::int32_t pad_id = 0;
   finetune::read_report report{};              ///< how many rows were dropped or cut
   std::vector<std::filesystem::path> files{};  ///< files that were read, where a folder was named
+  std::chrono::local_seconds date{};           ///< the date that a chat template shows
 
   /// The number of ids of each example.
   [[nodiscard]] std::vector<std::uint32_t> lengths() const;
@@ -33,10 +35,10 @@ struct run_examples {
   std::vector<std::shared_ptr<example_set const>> evaluation{};
 };
 
-/// Functions of optional libraries; where one is empty, data that needs it is refused.
-struct example_libraries {
-  finetune::row_reader parquet;  ///< reads .parquet files
-  template_engine templates;     ///< runs the tokenizer's own chat template
+/// What a run reads its examples with.
+struct example_settings {
+  finetune::row_reader parquet{};     ///< reads .parquet files; empty: they are refused
+  std::chrono::local_seconds date{};  ///< the date that a chat template shows
 };
 
 /// A line for each loader: how many of its rows became examples.
@@ -46,7 +48,7 @@ struct example_libraries {
 /// Reads and tokenises the examples of all finetuning loaders of a run. Cost: one thread reads; 8
 /// bytes of memory per id.
 [[nodiscard]] run_examples read_run_examples(model_config const& model, data_config const& data,
-                                             example_libraries const& libraries = {},
+                                             example_settings const& settings = {},
                                              remote_sets const& sets = {});
 
 }  // namespace mpt

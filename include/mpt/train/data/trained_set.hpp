@@ -1,6 +1,7 @@
 // trained_set: identifies the training data of a run in its checkpoints.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -19,6 +20,8 @@ struct trained_set {
   /// algorithms) is equal.
   std::string hashes = {};
   std::string written_as = {};
+  /// For examples: the date that the tokenizer's chat template shows, in every start of the run.
+  std::chrono::local_seconds date = {};
 };
 
 }  // namespace mpt

@@ -10,10 +10,11 @@ namespace mpt {
 
 std::optional<chat_template> read_chat_template(tokenizer_files const& files) {
   constexpr std::uintmax_t largest = 1U << 20U;
-  chat_template out{files.name(),
-                    {},
-                    named_token(files, "bos_token").value_or(""),
-                    named_token(files, "eos_token").value_or("")};
+  chat_template out{files.name(), {}};
+  for (char const* const role :
+       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
+    if (auto token = named_token(files, role))
+      out.special_tokens.emplace_back(role, std::move(*token));
   std::error_code unreadable;
   if (auto const file = files.source.parent_path() / "chat_template.jinja";
       !files.source.empty() && std::filesystem::exists(file, unreadable)) {
@@ -41,12 +42,11 @@ std::optional<chat_template> read_chat_template(tokenizer_files const& files) {
                  "\"default\"");
 }
 
-std::string chatml(std::span<chat_message const> messages, bool answer_next, chat_form form) {
+std::string chatml(std::span<chat_message const> messages, bool answer_next) {
   std::string out;
   for (auto const& one : messages) {
     out.append(chat_begin).append(one.role).append("\n").append(one.content);
-    if (form.ends_system_message || one.role != "system") out.append(chat_end);
-    out.append("\n");
+    out.append(chat_end).append("\n");
   }
   if (answer_next) out.append(chat_begin).append("assistant\n");
   return out;

@@ -101,6 +101,19 @@ std::optional<found_checkpoint> checkpoint_to_load(checkpoint_config const& chec
                           .on_damage = checkpoint::if_damaged::go_back};
 }
 
+std::optional<std::chrono::local_seconds> date_of_resumed_run(checkpoint_config const& checkpoint) {
+  try {
+    auto const found = checkpoint_to_load(checkpoint);
+    if (!found || found->weights_only || !is_checkpoint(found->folder)) return std::nullopt;
+    auto const state = checkpoint::checkpoint_reader(found->folder).state();
+    auto const saved = nlohmann::json::json_pointer("/order/data_local_time");
+    if (!state.contains(saved) || !state.at(saved).is_number_integer()) return std::nullopt;
+    return std::chrono::local_seconds(std::chrono::seconds(state.at(saved).get<std::int64_t>()));
+  } catch (parallel::error const&) {
+    return std::nullopt;
+  }
+}
+
 void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
                model_config const& model, optimizer_config const& optimizer,
                execution_config const& execution, std::int64_t batch, bool is_stopped) {
@@ -189,6 +202,7 @@ nlohmann::json data_order_of(model_config const& model, data_config const& data,
                         {"frozen", frozen_patterns(optimizer)}};
   if (model.lora) out["peft_config"] = to_peft_json(*model.lora, "", model);
   if (!set.checksum.empty()) out["data_checksum"] = set.checksum;
+  if (data.train_loader.finetuning) out["data_local_time"] = set.date.time_since_epoch().count();
   if (!set.contents.empty()) out["data_contents"] = set.contents;
   if (!set.hashes.empty())
     out["data_hashes"] = {{"written_as", set.written_as}, {"checksum", set.hashes}};

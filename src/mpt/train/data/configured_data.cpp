@@ -12,7 +12,8 @@ namespace mpt::detail {
 trained_set make_trained_set(example_batches const& batches) {
   return {.samples = batches.samples(),
           .checksum = checksum_of(batches.examples()),
-          .batches_per_epoch = batches.batches_per_epoch()};
+          .batches_per_epoch = batches.batches_per_epoch(),
+          .date = batches.examples().date};
 }
 
 trained_set make_trained_set(training_batches const& batches) {

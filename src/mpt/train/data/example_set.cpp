@@ -65,13 +65,13 @@ namespace {
 
 [[nodiscard]] std::shared_ptr<example_set const> read_example_set(
     loader_config const& loader, std::string const& key, tokenizer const& tokens,
-    std::int64_t vocab_size, example_libraries const& libraries,
+    std::int64_t vocab_size, example_settings const& settings,
     std::shared_ptr<data::shard_cache> const& cache) {
   example_set out;
   auto source = finetuning_source_of(loader, key, cache);
   source.ids.vocab_size = vocab_size;
-  source.parquet = libraries.parquet;
-  source.templates = libraries.templates;
+  source.parquet = settings.parquet;
+  source.date = out.date = settings.date;
   out.examples = finetune::read_examples(source, tokens, &out.report);
   if (std::error_code ignored; std::filesystem::is_directory(loader.finetuning->name, ignored))
     out.files = std::move(source.files);
@@ -120,7 +120,7 @@ std::vector<std::string> describe(run_examples const& examples, data_config cons
 }
 
 run_examples read_run_examples(model_config const& model, data_config const& data,
-                               example_libraries const& libraries, remote_sets const& sets) {
+                               example_settings const& settings, remote_sets const& sets) {
   run_examples out;
   std::optional<tokenizer> tokens;
   auto const read =
@@ -128,7 +128,7 @@ run_examples read_run_examples(model_config const& model, data_config const& dat
           std::shared_ptr<data::shard_cache> const& cache) -> std::shared_ptr<example_set const> {
     if (!loader.finetuning) return nullptr;
     if (!tokens) tokens = load_tokenizer(data.tokenizer.name);
-    return read_example_set(loader, key, *tokens, model.vocab_size, libraries, cache);
+    return read_example_set(loader, key, *tokens, model.vocab_size, settings, cache);
   };
   out.train = read(data.train_loader, "train_loader", sets.train);
   for (std::size_t i = 0; i < data.eval_loaders.size(); ++i) {

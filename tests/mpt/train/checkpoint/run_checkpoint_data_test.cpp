@@ -40,4 +40,19 @@ TEST_CASE("data of a resumed run: another compression and older checkpoints are 
   mpt::detail::require_same_order({{"seed", 1}, {"data_checksum", "a"}}, current, "ep0-ba1");
 }
 
+TEST_CASE("date of a resumed run: finetuning notes that of its chat templates, text notes none") {
+  auto const noted = [](mpt::data_config const& data) {
+    mpt::trained_set const set{.date = std::chrono::local_seconds(std::chrono::seconds(7))};
+    return mpt::detail::data_order_of({}, data, {}, {}, set).value("data_local_time", -1);
+  };
+  mpt::data_config data;
+  CHECK(noted(data) == -1);
+  data.train_loader.finetuning.emplace();
+  CHECK(noted(data) == 7);
+  data_test::scratch_folder const folder;
+  auto const missing = (folder.path() / "none").string();
+  CHECK_FALSE(mpt::date_of_resumed_run({.save_folder = missing, .autoresume = true}));
+  CHECK_FALSE(mpt::date_of_resumed_run({.load_path = missing}));
+}
+
 }  // namespace same_data_test

@@ -68,8 +68,7 @@ TEST_CASE("example set: a Parquet file is read by the caller's reader") {
   auto const one_row = [](std::filesystem::path const&, mpt::finetune::row_consumer const& use) {
     use({{"prompt", "The fox"}, {"response", " the dog"}}, "row 1");
   };
-  CHECK(mpt::read_run_examples(c.model, c.data, {.parquet = one_row, .templates = {}})
-            .train->examples.size() == 1);
+  CHECK(mpt::read_run_examples(c.model, c.data, {.parquet = one_row}).train->examples.size() == 1);
 }
 
 TEST_CASE("example set: a run on text has no examples") {

@@ -1,3 +1,0 @@
-#include <inputs/chat_templates.hpp>
-
-mpt::template_engine apps::template_engine() { return {}; }
