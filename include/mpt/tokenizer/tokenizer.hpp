@@ -32,10 +32,6 @@ namespace mpt {
 /// The treatment of special tokens such as "<|endoftext|>" in decoding.
 enum class special_tokens : std::uint8_t { keep, skip };
 
-/// A number that differs between tokenizer files of different text, except for deliberate
-/// collisions; never 0.
-[[nodiscard]] std::uint64_t tokenizer_fingerprint(std::string_view json);
-
 /// Text to ids and back.
 class tokenizer {
  public:
@@ -96,7 +92,7 @@ class tokenizer {
   /// token.
   void save(std::filesystem::path const& folder) const;
 
-  /// The tokenizer_fingerprint of tokenizer.json.
+  /// The fingerprint that read_auto_tokenizer makes.
   [[nodiscard]] std::uint64_t fingerprint() const { return fingerprint_; }
 
   /// Texts must be shorter than this, in bytes.
