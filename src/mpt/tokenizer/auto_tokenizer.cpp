@@ -38,6 +38,9 @@ struct described_token {
   }
 };
 
+/// Tokens by the ids that a file gives them.
+using listed_tokens = std::map<std::uint64_t, described_token>;
+
 /// A boolean field; `fallback` if it is absent or null. Throws for other types.
 [[nodiscard]] bool flag_or(json const& object, char const* key, bool fallback,
                            std::string_view path) {
@@ -80,8 +83,8 @@ class added_token_list {
     return read_token(list_[found->second], "added_tokens");
   }
 
-  [[nodiscard]] std::map<std::uint64_t, described_token> by_id() const {
-    std::map<std::uint64_t, described_token> out;
+  [[nodiscard]] listed_tokens by_id() const {
+    listed_tokens out;
     for (auto const& entry : list_)
       out.emplace(entry["id"].get<std::uint64_t>(), read_token(entry, "added_tokens"));
     return out;
@@ -101,18 +104,19 @@ class added_token_list {
                       path, ": the id of \"", token.content, "\", which tokenizer.json lacks, is ",
                       named_id.value_or(0), ", but Hugging Face's tokenizers would make it ",
                       id.dump(), ": new tokens follow those of tokenizer.json without gaps");
-    // Special tokens stay special, and are found in raw text if they were before.
-    bool const special = token.special || (before && before->special);
-    bool const normalized = !before           ? token.is_normalized()
-                            : before->special ? before->is_normalized()
-                                              : before->is_normalized() && token.is_normalized();
+    auto changed = token;
+    if (before) {  // special tokens stay special, and in the text in which they were found
+      changed.special = token.special || before->special;
+      changed.normalized = before->is_normalized() && (before->special || token.is_normalized());
+      if (changed == *before) return;
+    }
     json entry = {{"id", id},
                   {"content", token.content},
-                  {"special", special},
+                  {"special", changed.special},
                   {"lstrip", token.lstrip},
                   {"rstrip", token.rstrip},
                   {"single_word", token.single_word},
-                  {"normalized", normalized}};
+                  {"normalized", changed.is_normalized()}};
     if (before) {
       list_[known_[token.content]] = std::move(entry);
       return;
@@ -139,12 +143,6 @@ struct special_token {
   bool has_flags = false;
 };
 
-/// A token with the id that a file gives it.
-struct listed_token {
-  described_token token;
-  std::optional<std::uint64_t> id{};
-};
-
 /// The tokens and roles that the files of a tokenizer name.
 class named_tokens {
  public:
@@ -166,36 +164,31 @@ class named_tokens {
 
   /// Adds the listed tokens in the order of their ids, then those that have roles.
   void add_to(added_token_list& tokens) const {
-    auto wanted = lists_tokens_ ? read_decoder() : read_added_tokens(tokens);
-    auto const specials = special_tokens(wanted);
-    for (auto const& [special, has_flags] : specials) {
-      bool const is_known = tokens.find(special.content) || find(wanted, special.content);
-      if (has_flags || !is_known) wanted.push_back({special});
-    }
-    for (auto& entry : wanted) {
-      auto const has_content = [&](special_token const& special) {
-        return special.token.content == entry.token.content;
-      };
-      entry.token.special = entry.token.special || std::ranges::any_of(specials, has_content);
-      tokens.add(entry.token, entry.id, list_name_);
-    }
+    auto const listed = lists_tokens_ ? read_decoder() : read_added_tokens(tokens);
+    auto const specials = special_tokens(listed);
+    auto const add = [&](described_token token, std::optional<std::uint64_t> id) {
+      token.special = token.special || std::ranges::any_of(specials, [&](auto const& special) {
+                        return special.token.content == token.content;
+                      });
+      tokens.add(token, id, list_name_);
+    };
+    for (auto const& [id, token] : listed) add(token, id);
+    for (auto const& [token, has_flags] : specials)
+      if (has_flags || !tokens.find(token.content)) add(token, std::nullopt);
   }
 
  private:
   static constexpr char const* further = "additional_special_tokens";
 
-  /// The last token of this text, whose flags count.
-  [[nodiscard]] static described_token const* find(std::vector<listed_token> const& tokens,
-                                                   std::string const& content) {
-    described_token const* found = nullptr;
-    for (auto const& entry : tokens)
-      if (entry.token.content == content) found = &entry.token;
-    return found;
+  /// The name of a role in errors.
+  [[nodiscard]] std::string role_path(std::string const& role) const {
+    return parallel::concat(config_file, lists_tokens_ ? "" : " or special_tokens_map.json", ": ",
+                            role);
   }
 
   /// The tokens of added_tokens_decoder, by id.
-  [[nodiscard]] std::vector<listed_token> read_decoder() const {
-    std::map<std::uint64_t, described_token> by_id;
+  [[nodiscard]] listed_tokens read_decoder() const {
+    listed_tokens by_id;
     auto const& list = config_["added_tokens_decoder"];
     parallel::require(list.is_object(), list_name_, " must be an object of id to token");
     for (auto const& [key, value] : list.items()) {
@@ -206,12 +199,12 @@ class named_tokens {
       parallel::require(value.is_object(), list_name_, ": ", key, " must be an object");
       by_id.emplace(id, read_token(value, parallel::concat(list_name_, ": ", key)));
     }
-    return in_order(by_id);
+    return by_id;
   }
 
   /// The tokens of added_tokens.json and tokenizer.json, by id; those of tokenizer.json go first
   /// where both have an id.
-  [[nodiscard]] std::vector<listed_token> read_added_tokens(added_token_list const& tokens) const {
+  [[nodiscard]] listed_tokens read_added_tokens(added_token_list const& tokens) const {
     auto by_id = tokens.by_id();
     for (auto const& [content, id] : added_.items()) {
       parallel::require(id.is_number_unsigned(), list_name_, ": the id of \"", content,
@@ -220,14 +213,7 @@ class named_tokens {
       by_id.emplace(id.get<std::uint64_t>(),
                     described_token{.content = content, .special = special});
     }
-    return in_order(by_id);
-  }
-
-  [[nodiscard]] static std::vector<listed_token> in_order(
-      std::map<std::uint64_t, described_token> const& by_id) {
-    std::vector<listed_token> out;
-    for (auto const& [id, token] : by_id) out.push_back({token, id});
-    return out;
+    return by_id;
   }
 
   /// Calls `visit(value, key, is_in_file)` for every token that has a role.
@@ -243,8 +229,8 @@ class named_tokens {
     for (std::string const key : {further, "extra_special_tokens"}) {
       auto const found = config_.find(key);
       if (found == config_.end() || found->is_null()) continue;
-      parallel::require(found->is_array() || (found->is_object() && key != further), config_file,
-                        ": ", key, " must be a list of tokens");
+      parallel::require(found->is_array() || (found->is_object() && key != further), role_path(key),
+                        " must be a list of tokens");
       for (auto const& value : *found) visit(value, key, true);
     }
   }
@@ -252,25 +238,22 @@ class named_tokens {
   [[nodiscard]] bool has_role(std::string const& content) const {
     bool out = false;
     for_each_role([&](json const& value, std::string const& key, bool is_in_file) {
-      auto const path = parallel::concat(config_file, ": ", key);
-      out = out || (is_in_file && read_token(value, path).content == content);
+      out = out || (is_in_file && read_token(value, role_path(key)).content == content);
     });
     return out;
   }
 
   /// The tokens that have roles, each once. A role whose token is listed takes the flags of the
   /// list.
-  [[nodiscard]] std::vector<special_token> special_tokens(
-      std::vector<listed_token> const& listed) const {
+  [[nodiscard]] std::vector<special_token> special_tokens(listed_tokens const& listed) const {
     std::vector<special_token> out;
     for_each_role([&](json const& value, std::string const& key, bool is_in_file) {
-      special_token special{read_token(value, parallel::concat(config_file, ": ", key)),
-                            value.is_object()};
+      special_token special{read_token(value, role_path(key)), value.is_object()};
       bool const is_role = key.ends_with("_token");
-      auto const* const described =
-          is_role && is_in_file ? find(listed, special.token.content) : nullptr;
-      if (described != nullptr)
-        special = {*described, false};
+      auto const described = std::ranges::find_if(
+          listed, [&](auto const& entry) { return entry.second.content == special.token.content; });
+      if (is_role && is_in_file && described != listed.end())
+        special = {described->second, false};
       else if (class_ != nullptr && class_->resets_flags && is_role)
         special.has_flags = key != "sep_token" && key != "cls_token" && key != "mask_token";
       special.token.special = true;
