@@ -23,8 +23,9 @@ TEST_CASE("auto tokenizer: folders whose files disagree give the ids of transfor
   auto const text_of = [](json const& folder, char const* key) {
     return folder.contains(key) ? folder[key].dump() : std::string();
   };
-  for (auto const& [name, folder] : golden["cases"].items()) {
-    CAPTURE(name);
+  for (auto const& entry : golden["cases"].items()) {
+    auto const& folder = entry.value();
+    CAPTURE(entry.key());
     auto file = golden["bases"][folder["base"].get<std::string>()];
     file.update(folder["tokenizer"]);
     mpt::tokenizer const tokenizer({.json = file.dump(),
