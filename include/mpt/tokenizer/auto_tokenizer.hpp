@@ -1,15 +1,14 @@
 // tokenizer.json as transformers' AutoTokenizer changes it by the files next to it.
 //
-// Followed is transformers 4.57.6 with its fast classes (docs/tokenizers.md says where others
-// differ):
+// Followed is transformers 4.57.6 with its fast classes (docs/site/pages/tokenizers.md says where
+// others differ):
 //
 // - tokens and flags of tokenizer_config.json's added_tokens_decoder, or, if it has none, of
 //   added_tokens.json; then the tokens that have roles (eos_token, additional_special_tokens,
 //   extra_special_tokens, ...) in tokenizer_config.json, in special_tokens_map.json, or in the
 //   class. A token that tokenizer.json lacks gets the next id. A special token stays special.
-// - add_prefix_space of byte-level BPE. Where it is true or false for Llama's class,
-// SentencePiece's
-//   BPE is put together anew, by `legacy`.
+// - add_prefix_space of byte-level BPE. Where it is true or false for Llama's class, the steps of
+//   SentencePiece's BPE are made anew, by `legacy`.
 // - add_bos_token and add_eos_token of classes that put tokens around a text by themselves.
 #pragma once
 
