@@ -27,6 +27,8 @@ struct auto_tokenizer {
   /// collisions; never 0. It depends on the bytes of tokenizer.json, and on the files next to it as
   /// far as they change the ids of a text.
   std::uint64_t fingerprint = 0;
+  /// Whether the text of a special token is no token (split_special_tokens).
+  bool splits_special_tokens = false;
 };
 
 /// Reads the files of a tokenizer. Throws if a file has a field of wrong form, or an id for a new

@@ -375,11 +375,13 @@ auto_tokenizer read_auto_tokenizer(tokenizer_files const& files) {
       auto const config = parse_object(files.config, config_file);
       set_prefix_space(out.json, config);
       set_affixes(out.json, config, files);
+      out.splits_special_tokens = flag_or(config, "split_special_tokens", false, config_file);
     }
   } catch (parallel::error const& problem) {
     throw parallel::error(detail::without_control_characters(problem.what()));
   }
-  auto const after = changeable_fields(out.json);
+  auto const after =
+      changeable_fields(out.json) + (out.splits_special_tokens ? "split_special_tokens" : "");
   if (after != before) out.fingerprint = parallel::fnv1a(files.json + after) | 1;
   return out;
 }

@@ -31,7 +31,8 @@ tokenizer::tokenizer(tokenizer_files files) : files_(std::move(files)) {
       if (token.special != special) continue;
       bool const raw = token.stage == match_stage::raw;
       auto const spelling = raw ? token.content : parts_.normalizer.apply(token.content);
-      (raw ? in_raw_text_ : in_normal_text_).insert(spelling, token.id, token.rules);
+      if (!special || !read.splits_special_tokens)
+        (raw ? in_raw_text_ : in_normal_text_).insert(spelling, token.id, token.rules);
       if (!token.is_in_model) outside_model_.push_back(token.id);
       if (special) special_ids_.push_back(token.id);
     }

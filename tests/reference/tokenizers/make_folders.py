@@ -101,6 +101,10 @@ CASES = {
     "class_adds_no_token_for_null": ("bytes", json_with(added_tokens=[]), GPT2 | dict(unk_token=None, bos_token=None, eos_token=None), TEXTS),
     "qwen_resets_flags": ("bytes", json_with(added_tokens=added(token(END, rstrip=True))), QWEN, [f"a{END} b"]),
     "qwen_keeps_listed_flags": ("bytes", json_with(added_tokens=added(token(END, rstrip=True))), QWEN | dict(eos_token=END), [f"a{END} b"]),
+    "white_space_that_another_token_took": ("bytes", json_with(added_tokens=added(token(END, lstrip=True, rstrip=True), token(
+        "  ", False, lstrip=True, rstrip=True, normalized=False))), FAST | dict(eos_token=END), [f"c{END}  ", f"c {END}  {END}", "a  "]),
+    "special_tokens_are_split": ("bytes", json_with(added_tokens=added(token(END), token("<think>", False))), FAST | dict(
+        eos_token=END, additional_special_tokens=[BEGIN], split_special_tokens=True), [f"a{END}b<think>", BEGIN]),
     "prefix_space": ("bytes", {}, GPT2 | dict(add_prefix_space=True), SPACES),
     "no_prefix_space": ("bytes", json_with(pre_tokenizer=PREFIX), GPT2 | dict(add_prefix_space=False), SPACES),
     "no_prefix_space_if_not_said": ("bytes", json_with(pre_tokenizer=PREFIX), FAST, SPACES),
