@@ -29,7 +29,7 @@ constexpr foreign_option options[] = {
     {"prepare", "--local", "give --out_root FOLDER"},
     {"prepare", "--processes", "give --num_workers N, threads"},
     {"prepare", "--use_tokenizer_eos", "give --eos_text TEXT, the tokenizer's eos_token"},
-    {"prepare", "--tokenizer_kwargs", "leave it out: tokenizer.json says it all"},
+    {"prepare", "--tokenizer_kwargs", "leave it out: the files of the tokenizer's folder say it all"},
     {"prepare", "--reprocess", "give a new --out_root, or the old one removed"},
     {"prepare", "--skip_preprocessing", "leave --preprocessor out"},
     {"prepare", "--encoder_decoder", "leave it out: an MPT is a decoder"},

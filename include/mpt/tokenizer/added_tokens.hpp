@@ -9,6 +9,7 @@
 // longest token.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -51,11 +52,12 @@ class added_token_matcher {
       auto end = position + found.bytes;
       position = end;  // the search continues here, even if more white space is stripped
       if (found.rules.whole_word && is_inside_word(text, begin, end)) continue;
-      if (found.rules.strip_left) begin = white_space_before(text, begin, emitted_end);
+      if (found.rules.strip_left)
+        begin = std::max(white_space_before(text, begin, emitted_end), emitted_end);
       if (found.rules.strip_right)  // white space that was scanned before is not scanned again
         end = spaces_end = end < spaces_end ? spaces_end : white_space_after(text, end);
       if (emitted_end < begin) piece(text.substr(emitted_end, begin - emitted_end));
-      token(found.id);
+      if (begin < end) token(found.id);  // else other tokens have taken it with their white space
       emitted_end = end;
     }
     if (emitted_end < text.size()) piece(text.substr(emitted_end));

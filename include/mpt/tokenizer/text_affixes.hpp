@@ -1,9 +1,7 @@
 // The special tokens that a tokenizer adds before and after a text, as transformers' AutoTokenizer
 // does by default: those named by tokenizer.json's post_processor (a beginning-of-text token, for
-// example). transformers 5 ignores add_bos_token and add_eos_token of tokenizer_config.json where
-// there is a tokenizer.json, and so do we. GPT-NeoX's class is an exception: it ignores the
-// post_processor, and its affixes are those that tokenizer_config.json asks for, as in
-// transformers 4.
+// example), or those that add_bos_token and add_eos_token of tokenizer_config.json ask for, where
+// the tokenizer's class reads these (auto_tokenizer.hpp).
 // `tokenizer::encode` never adds them.
 #pragma once
 

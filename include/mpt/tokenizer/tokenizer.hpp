@@ -1,16 +1,16 @@
 // A BPE tokenizer, loaded from a tokenizer.json: byte-level (GPT-2's, GPT-NeoX's, Llama 3's,
 // Qwen's kind) or SentencePiece's (Llama 2's and Mistral's).
 //
-// Ids equal those of Hugging Face's tokenizers with add_special_tokens=False. Encoding first finds
-// added tokens in the raw text; each piece between them is normalised (if the file says so), added
-// tokens are found in normalised text, and pieces between those become words and are merged. The
-// words of byte-level BPE follow a pattern (split_words.hpp), and their bytes are merged; in
-// SentencePiece's BPE a space is "▁" (metaspace.hpp), and the characters of a whole piece are
-// merged. No special tokens are added around the text (text_affixes.hpp says which transformers
-// adds). In text that is not UTF-8, wrong bytes are read as U+FFFD. A tokenizer is immutable: any
-// number of threads may encode and decode with it, each with its own `word_cache`. Decoding gives
-// bytes, with U+FFFD in place of invalid UTF-8. Cost: loading takes some tens of milliseconds; for
-// encoding see word_cache and bpe.
+// Ids equal those of transformers' AutoTokenizer for the folder (auto_tokenizer.hpp) with
+// add_special_tokens=False. Encoding first finds added tokens in the raw text; each piece between
+// them is normalised (if the file says so), added tokens are found in normalised text, and pieces
+// between those become words and are merged. The words of byte-level BPE follow a pattern
+// (split_words.hpp), and their bytes are merged; in SentencePiece's BPE a space is "▁"
+// (metaspace.hpp), and the characters of a whole piece are merged. No special tokens are added
+// around the text (text_affixes.hpp says which transformers adds). In text that is not UTF-8, wrong
+// bytes are read as U+FFFD. A tokenizer is immutable: any number of threads may encode and decode
+// with it, each with its own `word_cache`. Decoding gives bytes, with U+FFFD in place of invalid
+// UTF-8. Cost: loading takes some tens of milliseconds; for encoding see word_cache and bpe.
 #pragma once
 
 #include <cstddef>
@@ -32,16 +32,11 @@ namespace mpt {
 /// The treatment of special tokens such as "<|endoftext|>" in decoding.
 enum class special_tokens : std::uint8_t { keep, skip };
 
-/// A number that differs between tokenizer files of different text, except for deliberate
-/// collisions; never 0.
-[[nodiscard]] std::uint64_t tokenizer_fingerprint(std::string_view json);
-
 /// Text to ids and back.
 class tokenizer {
  public:
-  /// Loads a tokenizer.json, or the one in a folder, with the tokenizer_config.json next to it if
-  /// there is one. Errors: the file is missing (names like "owner/name" are not downloaded) or not
-  /// supported.
+  /// Loads a tokenizer.json, or the one in a folder, with the files of a tokenizer next to it.
+  /// Errors: the file is missing (names like "owner/name" are not downloaded) or not supported.
   [[nodiscard]] static tokenizer load(std::filesystem::path const& file_or_folder);
 
   /// Makes a tokenizer from the texts of its files.
@@ -96,7 +91,7 @@ class tokenizer {
   /// token.
   void save(std::filesystem::path const& folder) const;
 
-  /// The tokenizer_fingerprint of tokenizer.json.
+  /// The fingerprint that read_auto_tokenizer makes.
   [[nodiscard]] std::uint64_t fingerprint() const { return fingerprint_; }
 
   /// Texts must be shorter than this, in bytes.

@@ -1,9 +1,10 @@
 // The files of a tokenizer as a folder holds them, for loading, saving and exporting.
 //
-// tokenizer.json holds everything that encoding needs. tokenizer_config.json, if there is one,
-// names the roles of tokens (eos_token, ...) and the class for transformers' AutoTokenizer; older
-// folders name the roles in special_tokens_map.json. All files are kept as text, so that an
-// exported model has them byte for byte. Nothing is downloaded.
+// tokenizer.json holds the vocabulary and the steps of encoding. tokenizer_config.json, if there is
+// one, names the roles of tokens (eos_token, ...), the class for transformers' AutoTokenizer, and
+// settings that go before those of tokenizer.json (auto_tokenizer.hpp); older folders name the
+// roles in special_tokens_map.json and tokens in added_tokens.json. All files are kept as text, so
+// that an exported model has them byte for byte. Nothing is downloaded.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +30,19 @@ struct tokenizer_files {
   std::string config;            ///< of tokenizer_config.json; empty if there is none
   std::filesystem::path source;  ///< path of tokenizer.json; empty if made in memory
   std::string special_tokens{};  ///< of special_tokens_map.json; empty if there is none
+  std::string added_tokens{};    ///< of added_tokens.json; empty if there is none
 
   /// The name of the tokenizer in errors.
   [[nodiscard]] std::string name() const;
 };
 
-/// Reads tokenizer.json, given as the file or as its folder, and tokenizer_config.json and
-/// special_tokens_map.json next to it.
+/// Reads tokenizer.json, given as the file or as its folder, and tokenizer_config.json,
+/// special_tokens_map.json and added_tokens.json next to it.
 [[nodiscard]] tokenizer_files read_tokenizer_files(std::filesystem::path const& file_or_folder);
+
+/// The text of a file as a JSON object; an empty one if there is no file. `name` is the name of the
+/// file in errors.
+[[nodiscard]] nlohmann::json parse_object(std::string const& text, std::string_view name);
 
 /// The text of the token with a role ("eos_token"), as transformers finds it. It is named by
 /// tokenizer_config.json, as a string or as an object with `content`, or by
@@ -50,8 +56,8 @@ struct tokenizer_files {
 [[nodiscard]] std::string make_tokenizer_config(std::string_view eos_token,
                                                 std::int64_t model_max_length);
 
-/// Writes tokenizer.json and, unless they are empty, tokenizer_config.json and
-/// special_tokens_map.json into a folder, which is created if it does not exist.
+/// Writes tokenizer.json and, unless they are empty, the other files into a folder, which is
+/// created if it does not exist.
 void write_tokenizer_files(tokenizer_files const& files, std::filesystem::path const& folder);
 
 }  // namespace mpt

@@ -84,6 +84,9 @@ struct tokenizer_parts {
 
 namespace detail {
 
+/// A message, which may quote a file, with '?' for control characters, which a terminal obeys.
+[[nodiscard]] std::string without_control_characters(std::string message);
+
 /// Reads fields of a JSON object and names them in errors.
 class json_fields {
  public:
@@ -116,6 +119,10 @@ void read_text_steps(json_fields const& root, tokenizer_parts& parts);
 void read_model(json_fields const& root, tokenizer_parts& parts);
 
 }  // namespace detail
+
+/// Reads the JSON of a tokenizer.json. `name` is the name of the file in errors.
+[[nodiscard]] tokenizer_parts read_tokenizer_parts(nlohmann::json const& json,
+                                                   std::string const& name);
 
 /// Reads the text of a tokenizer.json. `name` is the name of the file in errors.
 [[nodiscard]] tokenizer_parts read_tokenizer_json(std::string_view text, std::string const& name);

@@ -9,7 +9,7 @@
 
 #include <mpt/data/hash.hpp>
 #include <mpt/data/json.hpp>
-#include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/tokenizer/auto_tokenizer.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/core/hexadecimal.hpp>
@@ -47,8 +47,8 @@ std::string other_tokenizer_note(std::filesystem::path const& folder,
   if (tokenizer.empty() || !fs::is_regular_file(file, unreadable)) return {};
   auto const set_fingerprint = tokenizer_of_set(folder);
   if (!set_fingerprint) return {};
-  auto const file_fingerprint = parallel::hexadecimal(
-      tokenizer_fingerprint(parallel::read_text_file(file, largest_tokenizer_file)));
+  auto const file_fingerprint =
+      parallel::hexadecimal(read_auto_tokenizer(read_tokenizer_files(file)).fingerprint);
   if (file_fingerprint == *set_fingerprint) return {};
   return parallel::concat(folder.native(), " was made with another tokenizer than ", file.native(),
                           " (its prepare.json has ", set_fingerprint->substr(0, 16), ", that file ",

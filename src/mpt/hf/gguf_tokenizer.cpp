@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <mpt/tokenizer/auto_tokenizer.hpp>
 #include <mpt/tokenizer/bpe.hpp>
 #include <mpt/tokenizer/byte_level.hpp>
 #include <mpt/tokenizer/chat/chat_template.hpp>
@@ -305,8 +306,8 @@ gguf_tokenizer gguf_tokenizer_of(tokenizer const& tokenizer, std::int64_t vocab_
   auto const file = tokenizer.files().name();
   parallel::require(tokenizer.size() <= vocab_size, file, ": has ids up to ", tokenizer.size() - 1,
                     ", but those of the model end at ", vocab_size - 1);
-  auto const parts = read_tokenizer_json(tokenizer.files().json, file);
-  auto const json = parse_json(tokenizer.files().json, file);
+  auto const json = read_auto_tokenizer(tokenizer.files()).json;
+  auto const parts = read_tokenizer_parts(json, file);
   gguf_tokenizer out;
   field_list fields(out);
   auto lines = merge_lines(json);

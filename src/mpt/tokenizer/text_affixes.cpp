@@ -1,12 +1,10 @@
 #include <mpt/tokenizer/text_affixes.hpp>
 
-#include <optional>
 #include <string>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include <parallel/checkpoint/format/json.hpp>
+#include <mpt/tokenizer/auto_tokenizer.hpp>
 
 namespace mpt {
 namespace {
@@ -59,36 +57,11 @@ void add_affixes(text_affixes& out, nlohmann::json const& processor, tokenizer c
   out.suffix.insert(out.suffix.end(), added.suffix.begin(), added.suffix.end());
 }
 
-/// The affixes of GPT-NeoX's class, which ignores the post_processor; nullopt for other classes.
-[[nodiscard]] std::optional<text_affixes> affixes_of_class(tokenizer const& tokenizer) {
-  if (tokenizer.files().config.empty()) return std::nullopt;
-  auto const config =
-      parallel::checkpoint::parse_json(tokenizer.files().config, "tokenizer_config.json");
-  auto const name = config.find("tokenizer_class");
-  if (name == config.end() || !name->is_string()) return std::nullopt;
-  auto const& class_name = name->get_ref<std::string const&>();
-  if (class_name != "GPTNeoXTokenizer" && class_name != "GPTNeoXTokenizerFast") return std::nullopt;
-  text_affixes out;
-  auto const add = [&](char const* flag, char const* role, std::vector<std::int32_t>& target) {
-    auto const found = config.find(flag);
-    if (found == config.end() || !found->is_boolean() || !found->get<bool>()) return;
-    auto const id = tokenizer.id_of_role(role);
-    parallel::require(id.has_value(), "tokenizer_config.json: ", flag, " is true, but its ", role,
-                      " is not a token");
-    target.push_back(*id);
-  };
-  add("add_bos_token", "bos_token", out.prefix);
-  add("add_eos_token", "eos_token", out.suffix);
-  return out;
-}
-
 }  // namespace
 
 text_affixes read_text_affixes(tokenizer const& tokenizer) {
-  if (auto class_affixes = affixes_of_class(tokenizer)) return *std::move(class_affixes);
   auto const location = tokenizer.files().name() + ": post_processor";
-  auto const json =
-      parallel::checkpoint::parse_json(tokenizer.files().json, tokenizer.files().name());
+  auto const json = read_auto_tokenizer(tokenizer.files()).json;
   text_affixes out;
   auto const found = json.find("post_processor");
   if (found != json.end() && !found->is_null()) add_affixes(out, *found, tokenizer, location);

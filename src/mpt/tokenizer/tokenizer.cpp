@@ -3,23 +3,23 @@
 #include <algorithm>
 #include <utility>
 
+#include <mpt/tokenizer/auto_tokenizer.hpp>
 #include <mpt/tokenizer/byte_level.hpp>
 #include <mpt/tokenizer/metaspace.hpp>
 #include <mpt/tokenizer/split_words.hpp>
 #include <mpt/tokenizer/stream_decoder.hpp>
 #include <mpt/tokenizer/utf8.hpp>
-#include <parallel/core/hash.hpp>
 
 namespace mpt {
-
-std::uint64_t tokenizer_fingerprint(std::string_view json) { return parallel::fnv1a(json) | 1; }
 
 tokenizer tokenizer::load(std::filesystem::path const& file_or_folder) {
   return tokenizer(read_tokenizer_files(file_or_folder));
 }
 
-tokenizer::tokenizer(tokenizer_files files)
-    : files_(std::move(files)), parts_(read_tokenizer_json(files_.json, files_.name())) {
+tokenizer::tokenizer(tokenizer_files files) : files_(std::move(files)) {
+  auto const read = read_auto_tokenizer(files_);
+  fingerprint_ = read.fingerprint;
+  parts_ = read_tokenizer_parts(read.json, files_.name());
   for (std::size_t byte = 0; byte < 256; ++byte) {
     auto const spelling = byte_level::spell(static_cast<unsigned char>(byte));
     bytes_[byte] = id_of(spelling).value_or(-1);  // -1 only for bytes that UTF-8 never has
@@ -31,14 +31,14 @@ tokenizer::tokenizer(tokenizer_files files)
       if (token.special != special) continue;
       bool const raw = token.stage == match_stage::raw;
       auto const spelling = raw ? token.content : parts_.normalizer.apply(token.content);
-      (raw ? in_raw_text_ : in_normal_text_).insert(spelling, token.id, token.rules);
+      if (!special || !read.splits_special_tokens)
+        (raw ? in_raw_text_ : in_normal_text_).insert(spelling, token.id, token.rules);
       if (!token.is_in_model) outside_model_.push_back(token.id);
       if (special) special_ids_.push_back(token.id);
     }
   std::sort(outside_model_.begin(), outside_model_.end());
   std::sort(special_ids_.begin(), special_ids_.end());
   eos_id_ = id_of_role("eos_token");
-  fingerprint_ = tokenizer_fingerprint(files_.json);
 }
 
 std::vector<std::int32_t> tokenizer::encode(std::string_view text) const {

@@ -4,34 +4,14 @@
 
 #include <nlohmann/json.hpp>
 
-namespace mpt {
-namespace {
+#include <mpt/tokenizer/tokenizer_class.hpp>
 
-/// The text of a file as a JSON object; empty if there is no file.
-[[nodiscard]] nlohmann::json object_of(std::string const& text, std::string const& name) {
-  auto out = text.empty() ? nlohmann::json::object() : parse_json(text, name);
+namespace mpt {
+nlohmann::json parse_object(std::string const& text, std::string_view name) {
+  auto out = text.empty() ? nlohmann::json::object() : parse_json(text, std::string(name));
   parallel::require(out.is_object(), name, ": must hold a JSON object");
   return out;
 }
-
-/// The token that transformers' class has for a role that no file names. A folder that names no
-/// class is read like MPT's, by GPT-NeoX's class.
-[[nodiscard]] std::optional<std::string> token_of_class(nlohmann::json const& config,
-                                                        std::string_view role) {
-  auto const found = config.find("tokenizer_class");
-  bool const named = found != config.end() && found->is_string();
-  auto const name = named ? found->get<std::string>() : std::string("GPTNeoXTokenizer");
-  if (role != "eos_token" && role != "bos_token" && role != "unk_token") return std::nullopt;
-  if (name.starts_with("LlamaTokenizer"))
-    return role == "bos_token" ? "<s>" : role == "eos_token" ? "</s>" : "<unk>";
-  bool const is_qwen = name.starts_with("Qwen2Tokenizer");  // which has no bos_token
-  bool const has_defaults = name.starts_with("GPTNeoXTokenizer") ||
-                            name.starts_with("GPT2Tokenizer") || (is_qwen && role != "bos_token");
-  if (!has_defaults) return std::nullopt;
-  return "<|endoftext|>";
-}
-
-}  // namespace
 
 std::string tokenizer_files::name() const {
   return source.empty() ? std::string("tokenizer.json") : source.string();
@@ -67,14 +47,20 @@ tokenizer_files read_tokenizer_files(std::filesystem::path const& file_or_folder
   };
   files.config = read_beside("tokenizer_config.json");
   files.special_tokens = read_beside("special_tokens_map.json");
+  files.added_tokens = read_beside("added_tokens.json");
   return files;
 }
 
 std::optional<std::string> named_token(tokenizer_files const& files, char const* role) {
-  auto const config = object_of(files.config, "tokenizer_config.json");
-  auto const map = object_of(files.special_tokens, "special_tokens_map.json");
+  auto const config = parse_object(files.config, "tokenizer_config.json");
+  auto const map = parse_object(files.special_tokens, "special_tokens_map.json");
   bool const from_map = map.contains(role) && !config.contains("added_tokens_decoder");
-  if (!from_map && !config.contains(role)) return token_of_class(config, role);
+  if (!from_map && !config.contains(role)) {
+    auto const* const named_class =
+        config.contains("tokenizer_class") ? find_tokenizer_class(config) : &gpt_neox_class();
+    auto const token = named_class == nullptr ? std::string_view() : named_class->token(role);
+    return token.empty() ? std::nullopt : std::optional(std::string(token));
+  }
   auto token = from_map ? map.at(role) : config.at(role);
   if (token.is_object()) token = token.value("content", nlohmann::json());
   return token.is_string() ? std::optional(token.get<std::string>()) : std::nullopt;
@@ -98,10 +84,12 @@ void write_tokenizer_files(tokenizer_files const& files, std::filesystem::path c
   std::filesystem::create_directories(folder, failure);
   parallel::require(std::filesystem::is_directory(folder), "the folder \"", folder.string(),
                     "\" cannot be made: ", failure.message());
-  if (!files.config.empty())
-    parallel::replace_text_file(folder / "tokenizer_config.json", files.config);
-  if (!files.special_tokens.empty())
-    parallel::replace_text_file(folder / "special_tokens_map.json", files.special_tokens);
+  auto const write = [&](char const* name, std::string const& text) {
+    if (!text.empty()) parallel::replace_text_file(folder / name, text);
+  };
+  write("tokenizer_config.json", files.config);
+  write("special_tokens_map.json", files.special_tokens);
+  write("added_tokens.json", files.added_tokens);
   parallel::replace_text_file(
       folder / "tokenizer.json",
       files.json);  // written last: its presence means that the folder is complete

@@ -12,14 +12,6 @@
 namespace mpt {
 namespace {
 
-/// A message, which may quote the file, with '?' for control characters, which a terminal obeys.
-[[nodiscard]] std::string without_control_characters(std::string message) {
-  std::ranges::replace_if(
-      message, [](unsigned char byte) { return (byte < 0x20 && byte != '\n') || byte == 0x7f; },
-      '?');
-  return message;
-}
-
 /// The id that the file gives `token`. Throws unless a vocabulary can hold it. `path` begins the
 /// message.
 [[nodiscard]] std::int32_t checked_id(nlohmann::json const& value, std::string_view path,
@@ -172,7 +164,10 @@ void read_added_tokens(detail::json_fields const& root, std::string const& name,
 }  // namespace
 
 tokenizer_parts read_tokenizer_json(std::string_view text, std::string const& name) {
-  auto const json = parallel::checkpoint::parse_json(text, name);
+  return read_tokenizer_parts(parallel::checkpoint::parse_json(text, name), name);
+}
+
+tokenizer_parts read_tokenizer_parts(nlohmann::json const& json, std::string const& name) {
   try {
     detail::json_fields const root(json, name, "");
     tokenizer_parts parts;
@@ -182,13 +177,20 @@ tokenizer_parts read_tokenizer_json(std::string_view text, std::string const& na
     read_added_tokens(root, name, parts);
     return parts;
   } catch (parallel::error const& problem) {
-    throw parallel::error(without_control_characters(problem.what()));
+    throw parallel::error(detail::without_control_characters(problem.what()));
   }
 }
 
 }  // namespace mpt
 
 namespace mpt::detail {
+
+std::string without_control_characters(std::string message) {
+  std::ranges::replace_if(
+      message, [](unsigned char byte) { return (byte < 0x20 && byte != '\n') || byte == 0x7f; },
+      '?');
+  return message;
+}
 
 json_fields::json_fields(nlohmann::json const& object, std::string name, std::string path)
     : object_(object), name_(std::move(name)), path_(std::move(path)) {

@@ -35,7 +35,9 @@ TEST_CASE("text affixes: the tokens of a template are found, also inside a Seque
   CHECK(affixes_from(nullptr).suffix.empty());
 }
 
-TEST_CASE("text affixes: add_bos_token counts for GPT-NeoX's class, the template for others") {
+TEST_CASE(
+    "text affixes: add_bos_token counts for Llama's and GPT-NeoX's classes, the template for "
+    "others") {
   using ids = std::vector<std::int32_t>;
   auto const prefix_of = [](json const& processor, std::string const& config) {
     auto files = changed_tokenizer([&](json& file) {
@@ -48,8 +50,13 @@ TEST_CASE("text affixes: add_bos_token counts for GPT-NeoX's class, the template
   json const begins = {{"type", "TemplateProcessing"}, {"single", {special("<begin>"), text}}};
   std::string const llama = R"({"tokenizer_class": "LlamaTokenizerFast", "bos_token": "<begin>", )";
   std::string const neox = R"({"tokenizer_class": "GPTNeoXTokenizer", "bos_token": "<begin>", )";
-  CHECK(prefix_of(begins, llama + R"("add_bos_token": false})") == ids{290});
-  CHECK(prefix_of(nullptr, llama + R"("add_bos_token": true})").empty());
+  std::string const fast = R"({"tokenizer_class": "PreTrainedTokenizerFast", )";
+  CHECK(prefix_of(begins, fast + R"("add_bos_token": false})") == ids{290});
+  CHECK(prefix_of(nullptr, fast + R"("bos_token": "<begin>", "add_bos_token": true})").empty());
+  CHECK(prefix_of(begins, llama + R"("add_bos_token": false})").empty());
+  CHECK(prefix_of(nullptr, llama + R"("add_bos_token": true})") == ids{290});
+  std::string const nameless = R"({"tokenizer_class": "LlamaTokenizer", "bos_token": null})";
+  CHECK(prefix_of(begins, nameless) == ids{290});
   CHECK(prefix_of(nullptr, neox + R"("add_bos_token": true})") == ids{290});
   CHECK(prefix_of(begins, neox + R"("add_bos_token": false})").empty());
 }

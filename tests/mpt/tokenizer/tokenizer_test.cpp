@@ -133,7 +133,6 @@ TEST_CASE("tokenizer: tokens are found by spelling, id and role") {
                               .config = R"({"eos_token": {"content": "\u0120the"}})",
                               .source = {}});
   CHECK(other.eos_id() == 259);
-  CHECK(other.fingerprint() == source.fingerprint());
   CHECK(variant("nfc").fingerprint() != source.fingerprint());
 }
 
@@ -165,8 +164,7 @@ TEST_CASE("end of text: a tokenizer without such a token is refused with reason 
         "words/tokenizer.json: has no end-of-text token (tokenizer_config.json names no "
         "eos_token): responses would never end; name one of its tokens as \"eos_token\" in the "
         "tokenizer_config.json next to it");
-  CHECK(tokenizer_test::contains(message(R"({"eos_token": "</s>"})"),
-                                 "(its eos_token '</s>' is not in tokenizer.json): "));
+  CHECK(message(R"({"eos_token": "</s>"})") == "");  // a new token
   CHECK(message(R"({"eos_token": "!"})") == "");
   CHECK(message("{}") == "");
 }
