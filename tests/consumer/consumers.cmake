@@ -56,11 +56,11 @@ parallellm_consumer(fetch_content -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR}
 
 # The programs without each optional part, and without all of them. What stands in for the parts is compiled where the
 # generator has a target for each object.
-set(parts OPENMP ONEDNN CBLAS MPI GLOO NCCL KOKKOS PARQUET CURL JINJA)
+set(parts OPENMP ONEDNN CBLAS MPI GLOO NCCL KOKKOS PARQUET CURL)
 set(stand_ins "")
 if(CMAKE_GENERATOR STREQUAL "Ninja")
   set(stand_ins devices/engine_plain launch/launch_without_mpi launch/launch_without_gloo inputs/parquet_none
-    inputs/chat_templates_none inputs/http_none)
+    inputs/http_none)
   list(TRANSFORM stand_ins REPLACE "(.+)" "apps/CMakeFiles/parallellm_app_support.dir/__/src/\\1.cpp.o")
 endif()
 foreach(part IN LISTS parts ITEMS "${parts}")
