@@ -48,7 +48,8 @@ for family in llama neox gpt2; do
       fail "$family: $layout has other losses: $(paste "$family-one.losses" "$family-$layout.losses")"
   done
 
-  "$programs/convert" "$family-run" "$family-hf" > /dev/null
+  "$programs/convert" "$family-run" "$family-hf" > converted
+  ! grep -q 'trust_remote_code' converted || fail "$family: convert speaks of code that the folder does not need"
   grep -q "\"model_type\": \"$(grep -o '"model_type": "[^"]*"' "$family/config.json" | cut -d'"' -f4)\"" \
     "$family-hf/config.json" || fail "$family: the export is of another family"
   "$programs/convert" "$family-hf" "$family-again" > /dev/null
