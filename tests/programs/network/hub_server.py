@@ -203,7 +203,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if start + PAGE < len(entries):
             address = f"http://127.0.0.1:{ports['hub']}{path}?recursive=true&expand=false&cursor={start + PAGE}"
             if fault := self.fault("next_page"):
-                address = fault["location"].format(**ports, path=path, page=urllib.parse.urlsplit(address)._replace(scheme="", netloc="").geturl())
+                page = address[address.index(path):]
+                address = fault["location"].format(**ports, path=path, page=page)
             headers = [("Link", f'<{address}>; rel="next"')]
         return self.reply_json(entries[start:start + PAGE], headers)
 
