@@ -210,8 +210,9 @@ class named_tokens {
       parallel::require(id.is_number_unsigned(), list_name_, ": the id of \"", content,
                         "\" must be a whole number");
       bool const special = has_role(content);
-      by_id.emplace(id.get<std::uint64_t>(),
-                    described_token{.content = content, .special = special});
+      by_id.emplace(
+          id.get<std::uint64_t>(),
+          described_token{.content = content, .special = special, .normalized = !special});
     }
     return by_id;
   }
@@ -255,7 +256,8 @@ class named_tokens {
       if (is_role && is_in_file && described != listed.end())
         special = {described->second, false};
       else if (class_ != nullptr && class_->resets_flags && is_role)
-        special.has_flags = key != "sep_token" && key != "cls_token" && key != "mask_token";
+        special.has_flags =
+            special.has_flags || (key != "sep_token" && key != "cls_token" && key != "mask_token");
       special.token.special = true;
       if (std::ranges::none_of(out, [&](special_token const& other) {
             return other.token.content == special.token.content;

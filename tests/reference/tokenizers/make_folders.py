@@ -86,6 +86,10 @@ CASES = {
     "role_of_decoder": ("bytes", {}, FAST | dict(eos_token=BEGIN, added_tokens_decoder={"257": token(BEGIN, False, rstrip=True)}), TEXTS),
     "added_tokens_file": ("bytes", {}, FAST, TEXTS, None, {BEGIN: 257}),
     "added_tokens_file_and_role": ("bytes", {}, FAST | dict(eos_token=BEGIN), TEXTS, None, {BEGIN: 257}),
+    "added_tokens_file_and_role_of_class": ("bytes", json_with(normalizer=dict(type="NFC")), NEOX | dict(eos_token=END, unk_token=END), [
+        "a<\u00e9>b", "a<e\u0301>b"], dict(bos_token="<\u00e9>"), {"<\u00e9>": 257, "<x\u00e9>": 258}),
+    "qwen_role_with_flags": ("bytes", {}, QWEN | dict(sep_token=dict(token(END, lstrip=True), __type="AddedToken"),
+                                                      added_tokens_decoder={}, eos_token=None, pad_token=None, unk_token=None), [f"a {END} b"]),
     "added_tokens_file_loses_an_id": ("bytes", {}, FAST, TEXTS, None, {BEGIN: 256, STOP: 257}),
     "further_special_tokens": ("bytes", {}, FAST | dict(additional_special_tokens=[STOP, BEGIN]), TEXTS),
     "further_special_tokens_of_both": ("bytes", {}, FAST | dict(additional_special_tokens=[STOP]), TEXTS,
