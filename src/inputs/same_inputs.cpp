@@ -76,11 +76,11 @@ mpt::input_facts model_facts(mpt::model_config const& model, std::filesystem::pa
   auto const shown = std::filesystem::exists(file, unreadable) ? file.string() : path.string();
   mpt::input_facts out;
   add_members(out, shown, mpt::config_json_of(model, "float32"));
-  nlohmann::json more;  // what a family's config.json does not say
+  nlohmann::json remainder;  // what a family's config.json does not say
   if (mpt::find_family(model.family) != nullptr)
-    more["settings"] = mpt::to_hf_json(model, "float32");
-  if (model.lora) more["peft_config"] = mpt::to_peft_json(*model.lora, "", model);
-  if (!more.is_null()) add_members(out, shown, more);
+    remainder["settings"] = mpt::to_hf_json(model, "float32");
+  if (model.lora) remainder["peft_config"] = mpt::to_peft_json(*model.lora, "", model);
+  if (!remainder.is_null()) add_members(out, shown, remainder);
   return out;
 }
 
@@ -130,10 +130,10 @@ mpt::input_facts task_facts(std::span<mpt::eval::task_config const> tasks) {
 void check_same_inputs(mpt::input_facts const& facts, parallel::any_communicator& comm) {
   parallel::host::stream exchanges;
   auto const text = to_text(facts);
-  auto const own = parallel::checkpoint::checksum(text);
-  std::uint64_t first = own;
+  auto const sum = parallel::checkpoint::checksum(text);
+  std::uint64_t first = sum;
   comm.broadcast(exchanges, std::span<std::uint64_t>(&first, 1), 0).wait();
-  std::int64_t differing = own != first ? 1 : 0;
+  std::int64_t differing = sum != first ? 1 : 0;
   comm.all_reduce(exchanges, std::span<std::int64_t>(&differing, 1), parallel::reduction::sum)
       .wait();
   if (differing == 0) return;
