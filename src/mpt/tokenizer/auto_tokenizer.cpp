@@ -239,7 +239,9 @@ class named_tokens {
   [[nodiscard]] bool has_role(std::string const& content) const {
     bool out = false;
     for_each_role([&](json const& value, std::string const& key, bool is_in_file) {
-      out = out || (is_in_file && read_token(value, role_path(key)).content == content);
+      bool const is_object = value.contains("__type");  // read after added_tokens.json
+      out =
+          out || (is_in_file && !is_object && read_token(value, role_path(key)).content == content);
     });
     return out;
   }
