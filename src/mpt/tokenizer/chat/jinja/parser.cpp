@@ -405,10 +405,10 @@ class parser {
 
   /// Operators of one precedence, from the left.
   template <class Next>
-  [[nodiscard]] node operators(names symbols, Next const& next) {
+  [[nodiscard]] node operators(names operator_names, Next const& next) {
     auto out = next();
     while (current().kind == token_kind::symbol &&
-           std::ranges::find(symbols, current().text) != symbols.end()) {
+           std::ranges::find(operator_names, current().text) != operator_names.end()) {
       auto const line = current().line;
       auto operation = current().text;
       skip();
