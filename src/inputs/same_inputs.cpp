@@ -65,8 +65,9 @@ mpt::input_fact program_fact() {
 mpt::input_facts setting_facts(std::filesystem::path const& file,
                                std::span<mpt::written_key const> written) {
   mpt::input_facts out;
-  for (auto const& [name, text, is_string] : written)
-    if (!names_path(name)) out.push_back({"the configuration", file.string(), name, text});
+  for (auto const& setting : written)
+    if (!names_path(setting.name))
+      out.push_back({"the configuration", file.string(), setting.name, setting.text});
   return out;
 }
 
