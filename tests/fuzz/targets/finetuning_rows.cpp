@@ -33,7 +33,7 @@ void fuzz::finetuning_rows(std::string_view input) {
   static scratch const folder;
   static mpt::tokenizer const tokens = mpt::train_tokenizer(
       std::vector<std::string>{"the fox and the dog", "caf\xc3\xa9"}, {.vocab_size = 260});
-  static ft::row_tokenizer tokenize(tokens);
+  static ft::row_tokenizer tokenize(tokens, {});
   constexpr std::string_view names[] = {"f.jsonl",    "f.json",    "f.csv",
                                         "f.jsonl.gz", "f.csv.zst", "f.parquet"};
   constexpr std::string_view sets[] = {"",

@@ -42,7 +42,7 @@ inline mpt::tokenizer tokenizer_named(std::string const& name) {
 inline std::vector<std::vector<turn>> turns_of_rows(std::string const& tokenizer,
                                                     std::string const& rows) {
   auto const used_tokenizer = tokenizer_named(tokenizer);
-  row_tokenizer tokenize(used_tokenizer);
+  row_tokenizer tokenize(used_tokenizer, {});
   std::vector<std::vector<turn>> out;
   for (auto const& row : golden()[rows])
     out.push_back(tokenize.turns(format_row(row, "row"), "row"));
