@@ -54,6 +54,8 @@ mpt::hub::snapshot fetch_with(mpt::hub::wanted_repository const& wanted,
   if (!is_primary_here() && !settings.offline && !cached_repository(wanted, settings))
     std::this_thread::sleep_for(std::chrono::seconds(2));
   auto checked = wanted;
+  // A start reads no hundred gigabytes to compare them; `fetch` does.
+  if (!wanted.checks_contents) checked.largest_checked_file = std::uint64_t{1} << 30;
   checked.checks_contents = wanted.checks_contents || is_primary_here();  // once on each machine
   return mpt::hub::fetch_repository(checked, settings, network, events);
 }

@@ -71,7 +71,8 @@ mpt::input_facts setting_facts(std::filesystem::path const& file,
   return out;
 }
 
-mpt::input_facts model_facts(mpt::model_config const& model, std::filesystem::path const& path) {
+mpt::input_facts model_facts(mpt::model_config model, std::filesystem::path const& path) {
+  model.stored = {};  // what the file has besides settings, such as the type of the weights
   std::error_code unreadable;  // an unreadable file counts as absent
   auto const file = path / "config.json";
   auto const shown = std::filesystem::exists(file, unreadable) ? file.string() : path.string();

@@ -25,7 +25,7 @@ namespace apps {
                                              std::span<mpt::written_key const> written);
 
 /// The settings of a model, which comes from `path`.
-[[nodiscard]] mpt::input_facts model_facts(mpt::model_config const& model,
+[[nodiscard]] mpt::input_facts model_facts(mpt::model_config model,
                                            std::filesystem::path const& path);
 
 /// The files of the tokenizer at `path`; none if there is no such file or folder.

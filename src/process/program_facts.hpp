@@ -1,6 +1,7 @@
 // program_facts: what was started, and of which state of a repository.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/core/file.hpp>
 #include <parallel/core/machine_name.hpp>
 
 namespace apps {
@@ -31,21 +33,34 @@ namespace apps {
 
 namespace detail {
 
-/// The first line of a file; "" if there is none.
+/// The lines of a small text file; none where there is none that can be read without waiting.
+[[nodiscard]] inline std::vector<std::string> lines_of(std::filesystem::path const& file) try {
+  std::istringstream in(parallel::read_text_file(file, std::uint64_t{4} << 20));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(std::move(line));
+  return lines;
+} catch (parallel::error const&) {
+  return {};
+}
 [[nodiscard]] inline std::string first_line_of(std::filesystem::path const& file) {
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
+  auto const lines = lines_of(file);
+  return lines.empty() ? "" : lines.front();
+}
+
+/// The text, if it is a commit's name; else "".
+[[nodiscard]] inline std::string commit_in(std::string const& text) {
+  bool const is_commit = (text.size() == 40 || text.size() == 64) &&
+                         text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return is_commit ? text : "";
 }
 
 /// The commit that git names `reference`, as "refs/heads/main", in its folder `git`.
 [[nodiscard]] inline std::string commit_of_reference(std::filesystem::path const& git,
                                                      std::string const& reference) {
-  if (auto commit = first_line_of(git / reference); !commit.empty()) return commit;
-  std::ifstream packed(git / "packed-refs");
-  for (std::string line; std::getline(packed, line);)
-    if (line.ends_with(" " + reference)) return line.substr(0, line.find(' '));
+  if (!reference.starts_with("refs/") || reference.find("..") != std::string::npos) return "";
+  if (auto commit = commit_in(first_line_of(git / reference)); !commit.empty()) return commit;
+  for (auto const& line : lines_of(git / "packed-refs"))
+    if (line.ends_with(" " + reference)) return commit_in(line.substr(0, line.find(' ')));
   return "";
 }
 
@@ -63,7 +78,7 @@ namespace detail {
   if (auto const text = detail::first_line_of(git); text.starts_with(pointer))  // of a worktree
     git = folder / text.substr(pointer.size());
   auto const head = detail::first_line_of(git / "HEAD");
-  if (!head.starts_with(reference)) return head;
+  if (!head.starts_with(reference)) return detail::commit_in(head);
   auto const common = detail::first_line_of(git / "commondir");
   return detail::commit_of_reference(common.empty() ? git : git / common,
                                      head.substr(reference.size()));

@@ -64,8 +64,10 @@ class stop_signals {
     }
     errno = saved_errno;
   }
+  // A terminal that is stopped, or a full pipe, gets no line: the handler never waits.
   static void write_line(std::string const& line) {
-    static_cast<void>(::write(STDERR_FILENO, line.data(), line.size()) + 1);
+    if (pollfd output{STDERR_FILENO, POLLOUT, 0}; ::poll(&output, 1, 0) == 1)
+      static_cast<void>(::write(STDERR_FILENO, line.data(), line.size()) + 1);
   }
   // Ignores a SIGPIPE of a connection to another rank, which is no reason to end.
   static void note_pipe(int number) {

@@ -55,12 +55,14 @@ void add_remote_code(hf::export_options& options, model_config const& config);
 
 /// The options for exporting this model without its weights: configuration, code, the files of the
 /// tokenizer at `tokenizer` ("": none). `end_tokens` are the tokens that end a text by the model's
-/// files; empty: those that the files next to the tokenizer name. Throws for a tokenizer with ids
-/// outside the model's vocabulary.
+/// files; empty: those that the files next to the tokenizer name. Of a trained model the
+/// tokenizer's end token is one of them; a copy of an untrained one ends texts where its original
+/// does. Throws for a tokenizer with ids outside the model's vocabulary.
 [[nodiscard]] hf::export_options export_options_of(model_config const& config,
                                                    std::string const& dtype,
                                                    std::string const& tokenizer,
-                                                   std::vector<std::int64_t> end_tokens = {});
+                                                   std::vector<std::int64_t> end_tokens = {},
+                                                   bool is_trained = true);
 
 /// The path of the tokenizer for an export of `source` into `out`: the one that `options` name,
 /// else the source's own, else that of the earlier export which is replaced; "": there is none.

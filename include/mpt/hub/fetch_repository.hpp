@@ -42,6 +42,7 @@ struct wanted_repository {
   /// Whether files that the cache has are compared with their checksums. One that differs is
   /// downloaded again.
   bool checks_contents = false;
+  std::uint64_t largest_checked_file = ~std::uint64_t{0};  ///< in bytes; larger ones are taken
   /// Names a file that a snapshot lacks; returns an empty name where it lacks none. It is asked
   /// where the cache has no listing of the snapshot, since another program made it. Without it such
   /// a snapshot is taken as it is.

@@ -35,7 +35,8 @@ template <class T, class Comm, class In = linear<T>, class Out = linear<T>,
 struct attention {
   using element = T;
   static constexpr bool takes_divided_sequences = true;
-  static constexpr bool exchanges_rows = true;  // check_layer cannot divide sequences on one rank
+  /// So that check_layer, which has one rank, does not divide sequences.
+  static constexpr bool exchanges_rows = true;
 
   qkv_projection<T, In> qkv;  ///< [layout.row(), D]; without keys of its own: [layout.width(), D]
   QueryKeyNorm query_key;     ///< the norms of queries and keys, if any

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -258,6 +259,20 @@ void check_written_files(config_reader const& reader, output_config const& outpu
   reader.check("loggers", csv.empty(), "csv.filename ", csv);
 }
 
+/// The number of tokens that the config.json of a model's folder states; nullopt where there is
+/// none.
+[[nodiscard]] std::optional<std::int64_t> vocabulary_in_folder(
+    std::filesystem::path const& folder) {
+  auto const file = folder / "config.json";
+  std::error_code unreadable;  // the model's own reader says what is wrong with it
+  if (folder.empty() || !std::filesystem::is_regular_file(file, unreadable)) return std::nullopt;
+  auto const json =
+      nlohmann::json::parse(parallel::read_text_file(file, std::size_t{1} << 24), nullptr, false);
+  if (!json.is_object() || !json.contains("vocab_size") || !json["vocab_size"].is_number_integer())
+    return std::nullopt;
+  return json["vocab_size"].get<std::int64_t>();
+}
+
 /// Reads a document into `config`, whose report has the keys that were asked for also when this
 /// throws.
 void read_into(train_config& config, config_node const& document,
@@ -276,6 +291,11 @@ void read_into(train_config& config, config_node const& document,
   auto recompute = detail::read_recompute(model, config.model.n_layers);
   bool const resizes = model.has_key("pretrained_model_name_or_path") &&
                        model.get("allow_embedding_resizing", false);
+  if (!resizes && config.model.vocab_size > 0)
+    if (auto const stored = vocabulary_in_folder(config.checkpoint.pretrained))
+      model.check("config_overrides", config.model.vocab_size <= *stored, "vocab_size is ",
+                  config.model.vocab_size, ", and the folder has ", *stored,
+                  " tokens; allow_embedding_resizing=true makes rows for the others");
   model.check("allow_embedding_resizing", !resizes || !config.model.lora,
               "adapters leave embeddings as they are; use false with peft_config");
   model.finish();

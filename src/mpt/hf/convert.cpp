@@ -121,11 +121,12 @@ namespace {
 /// the tokenizer's tokens.
 void set_text_ends(hf::export_options& options, model_config const& config,
                    std::vector<std::int64_t> named, std::optional<std::int64_t> begin,
-                   std::optional<std::int64_t> end) {
+                   std::optional<std::int64_t> end, bool is_trained) {
   auto const in_config = config.stored.text.empty()
                              ? std::vector<std::int64_t>()
                              : read_token_ids(options.config, "eos_token_id", "config.json");
   if (named.empty()) named = in_config;
+  if (!is_trained && !named.empty()) end.reset();  // a copy ends texts where its original does
   auto const ends = trained_end_tokens(std::move(named), end, config.vocab_size);
   if (!ends.empty()) (*options.generation_config)["eos_token_id"] = json_of(ends);
   if (config.stored.text.empty()) {
@@ -144,7 +145,7 @@ void set_text_ends(hf::export_options& options, model_config const& config,
 
 hf::export_options export_options_of(model_config const& config, std::string const& dtype,
                                      std::string const& tokenizer,
-                                     std::vector<std::int64_t> end_tokens) {
+                                     std::vector<std::int64_t> end_tokens, bool is_trained) {
   hf::export_options options{.type = precision_named(dtype),
                              .config = config_json_of(config, dtype),
                              .generation_config = nlohmann::json{{"_from_model_config", true}}};
@@ -170,7 +171,7 @@ hf::export_options export_options_of(model_config const& config, std::string con
     begin = loaded_tokenizer.id_of_role("bos_token");
     end = loaded_tokenizer.eos_id();
   }
-  set_text_ends(options, config, std::move(end_tokens), begin, end);
+  set_text_ends(options, config, std::move(end_tokens), begin, end, is_trained);
   return options;
 }
 
@@ -190,7 +191,8 @@ void export_hugging_face(model_source const& source, std::filesystem::path const
   auto export_settings = export_options_of(
       source.config(), options.dtype.empty() ? source.dtype() : options.dtype,
       tokenizer_of_export(source, out, options),
-      options.tokenizer.empty() ? source.end_tokens() : std::vector<std::int64_t>());
+      options.tokenizer.empty() ? source.end_tokens() : std::vector<std::int64_t>(),
+      !hf::is_model(source.path()));
   export_settings.max_shard_bytes = options.max_shard_bytes;
   export_settings.existing = options.existing;
   auto const shapes = hf::shapes_of(source.config());

@@ -13,6 +13,7 @@ namespace mpt::hf {
 namespace {
 
 constexpr index block_size = 1024;  // elements
+constexpr index small_tensor_size = index{1} << 20;
 
 [[nodiscard]] index size_of(weight_files const& files, std::string const& tensor) {
   return parallel::checkpoint::checked_volume(files.shape_of(tensor), sizeof(double), tensor);
@@ -43,16 +44,13 @@ template <class T>
   return xxh3_text(sum);
 }
 
-/// Calls f(tensor, extent) for each tensor of real numbers.
+/// Calls f(tensor, extent) for each tensor of real numbers. The extent follows from the tensor's
+/// own size, which is the same in copies of other types, or with other tensors next to it.
 template <class F>
 void for_each_tensor(weight_files const& files, checksum_extent extent, F const& f) {
-  std::uint64_t bytes = 0;
   for (auto const& tensor : files.names())
-    bytes += static_cast<std::uint64_t>(size_of(files, tensor)) *
-             parallel::checkpoint::size_of(files.type_of(tensor));
-  if (bytes <= small_input_bytes) extent = checksum_extent::whole;
-  for (auto const& tensor : files.names())
-    if (parallel::checkpoint::is_real(files.type_of(tensor))) f(tensor, extent);
+    if (parallel::checkpoint::is_real(files.type_of(tensor)))
+      f(tensor, size_of(files, tensor) <= small_tensor_size ? checksum_extent::whole : extent);
 }
 
 }  // namespace

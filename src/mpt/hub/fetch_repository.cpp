@@ -255,7 +255,7 @@ class fetch {
     std::atomic<std::size_t> next = 0;
     auto const compare = [&] {
       for (std::size_t i = 0; (i = next++) < files.size();)
-        if (is_here(folder / files[i].path))
+        if (files[i].size <= wanted_.largest_checked_file && is_here(folder / files[i].path))
           is_good[i] = is_sound(files[i], folder / files[i].path);
     };
     auto const cores = std::max(1U, std::thread::hardware_concurrency());

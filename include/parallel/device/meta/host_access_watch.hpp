@@ -11,8 +11,8 @@
 
 namespace parallel::meta {
 
-/// While one lives, a segmentation fault of its thread prints a sentence before it ends the
-/// process, unless the program handles that signal itself.
+/// While one lives, a segmentation fault of its thread prints a sentence and ends the process. A
+/// fault of another thread does what it did without this class.
 class host_access_watch {
  public:
   host_access_watch() : is_outermost_(!is_watched_) {
@@ -37,8 +37,12 @@ class host_access_watch {
         "error: a pass of the model reads or writes elements itself while it is planned, when "
         "there "
         "are no elements; read and write them in operations alone, such as one of ops::custom\n";
-    if (is_watched_ && ::write(STDERR_FILENO, text.data(), text.size()) < 0) ::_exit(1);
-    ::sigaction(SIGSEGV, &earlier_action_, nullptr);  // the instruction faults again
+    if (!is_watched_) {
+      ::sigaction(SIGSEGV, &earlier_action_, nullptr);  // the instruction faults again
+      return;
+    }
+    if (::write(STDERR_FILENO, text.data(), text.size()) < 0) ::_exit(1);
+    ::signal(SIGSEGV, SIG_DFL);  // no other handler adds another reason
   }
 
   static inline struct sigaction earlier_action_ {};

@@ -24,14 +24,14 @@
 namespace parallel {
 
 struct check_model_options {
-  double difference = 1e-3;    // h, in units of the parameter's own values
-  double tolerance = 1e-7;     // of a difference, relative to the gradient's length
+  double difference = 1e-3;    ///< h, in units of the parameter's own values
+  double tolerance = 1e-7;     ///< of a difference, relative to the gradient's length
   position run_position = {};  ///< seeds dropout, the parameters' initial values, and directions
   std::size_t arena_bytes = std::size_t{64} << 20;
 };
 
 struct check_model_result {
-  index compared = 0;       // number of directions
+  index compared = 0;       ///< number of directions
   double difference = 0.0;  ///< the largest, relative to the gradient's length
 };
 
@@ -142,10 +142,10 @@ class model_passes {
 
 }  // namespace detail
 
-/// Checks the gradients of every parameter of `model`, in the entry, the blocks and the exit, for
-/// one microbatch: they must be those of the summed loss that head_loss adds to its statistics. The
-/// parameters are bound to initial values for the time of the check. Throws `error` that names the
-/// unit, the parameter and both numbers. The model's elements are double.
+/// Checks the gradients of every trainable parameter of `model`, in the entry, the blocks and the
+/// exit, for one microbatch: they must be those of the summed loss that head_loss adds to its
+/// statistics. The parameters are bound to initial values for the time of the check. Throws `error`
+/// that names the unit, the parameter and both numbers. The model's elements are double.
 ///
 ///     parallel::check_model(model, batch);
 template <class Model>
@@ -160,7 +160,8 @@ check_model_result check_model(Model& model, typename Model::microbatch const& b
   require(loss == passes.loss(false),
           "check_model: head_loss adds another loss when dx is empty, as in an evaluation");
   check_model_result result;
-  for (auto& checked : bound.parameters())
+  for (auto& checked : bound.parameters()) {
+    if (!checked.parameter->trainable) continue;
     for (std::string_view const direction : {"check_model.first", "check_model.second"}) {
       auto& values = checked.values;
       auto const count = values.size();
@@ -192,6 +193,7 @@ check_model_result check_model(Model& model, typename Model::microbatch const& b
       result.difference = std::max(result.difference, difference);
       ++result.compared;
     }
+  }
   return result;
 }
 

@@ -94,7 +94,10 @@ TEST_CASE("Jinja renderer: a template that does not end, or takes too much, is a
         "{% set ns = namespace(s='ab') %}{% for i in range(80) %}{% set ns.s = ns.s ~ ns.s %}"
         "{% endfor %}",
         "{{ 'x'|indent(100000000000) }}", "{{ 'x'.center(100000000000) }}",
-        "{{ '%100000000d' % 1 * 100 }}",
+        "{{ '%100000000d' % 1 * 100 }}", "{{ ('{0:1<99999999}' * 200).format('x') }}",
+        "{% set a = 'x' * 100000000 %}{{ a ~ a ~ a ~ a ~ a ~ a ~ a }}",
+        "{% set a = 'a' * 50000000 %}{% for i in range(9999) %}{{ a.isalpha() and a|length }}"
+        "{% endfor %}",
         "{% set s = 'ab' * 10000000 %}{% for i in range(9999) %}{{ s[1:] is none }}{% endfor %}"}) {
     CAPTURE(text);
     CHECK(problem(text).find("needs too much memory, in line 1") != std::string::npos);
@@ -107,6 +110,12 @@ TEST_CASE("Jinja renderer: a template that does not end, or takes too much, is a
             .starts_with("it needs too much memory"));
   CHECK(problem("{% set ns = namespace(l=[]) %}{% for i in range(999) %}"
                 "{% set ns.l = [ns.l] %}{% endfor %}")
+            .starts_with("a value is nested too deep"));
+  CHECK(problem("{% set ns = namespace(f=1) %}{% for i in range(100000) %}"
+                "{% set ns.f = [ns.f].count %}{% endfor %}")
+            .starts_with("a value is nested too deep"));
+  CHECK(problem("{% set ns = namespace(f=1) %}{% for i in range(100000) %}"
+                "{% for x in [ns.f] %}{% set ns.f = loop %}{% endfor %}{% endfor %}")
             .starts_with("a value is nested too deep"));
   for (std::string const open : {"(", "[", "-", "not ", "{'a': ", "1 if "}) {
     std::string text = "{{ ";

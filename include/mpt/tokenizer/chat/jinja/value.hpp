@@ -89,6 +89,7 @@ struct object {
   std::function<value(arguments&)> call{};
   std::shared_ptr<mapping> fields{};                ///< of a namespace
   std::function<std::vector<value>()> iteration{};  ///< the items that are left to a loop
+  std::size_t depth = 0;                            ///< of what a method or a loop holds
 };
 
 /// The arguments of a call.
@@ -110,6 +111,8 @@ struct arguments {
                                   std::string description = {});
 [[nodiscard]] value make_mapping(std::vector<std::pair<value, value>> entries);
 [[nodiscard]] value make_function(std::string description, std::function<value(arguments&)> call);
+/// `holder`, which is an object, as one that holds `held`. Throws if it is nested too deep.
+[[nodiscard]] value holding(value holder, value const& held);
 [[nodiscard]] value from_json(nlohmann::ordered_json const& json);
 
 /// About the bytes of a value when it is printed.

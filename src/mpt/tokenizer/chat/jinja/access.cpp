@@ -26,10 +26,12 @@ namespace {
   if (auto const* const other = self.other(); other != nullptr && other->attribute)
     if (auto found = other->attribute(name)) return found;
   if (auto const method = find_method(self, name))
-    return make_function("<built-in method " + name + ">", [&state, self, method](arguments& args) {
-      args.positional.insert(args.positional.begin(), self);
-      return method(state, args);
-    });
+    return holding(make_function("<built-in method " + name + ">",
+                                 [&state, self, method](arguments& args) {
+                                   args.positional.insert(args.positional.begin(), self);
+                                   return method(state, args);
+                                 }),
+                   self);
   constexpr std::array changing{"append", "clear",  "pop",     "reverse", "insert",    "sort",
                                 "extend", "remove", "popitem", "update",  "setdefault"};
   bool const is_changing = std::ranges::find(changing, name) != changing.end() &&

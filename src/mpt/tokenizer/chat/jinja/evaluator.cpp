@@ -229,11 +229,12 @@ class evaluator {
     };
     out->iteration = [state] {
       std::vector<value> rest;
-      for (++state->index; state->index < state->items.size(); ++state->index)
-        rest.push_back(state->items[state->index]);
+      while (state->index + 1 < state->items.size()) rest.push_back(state->items[++state->index]);
       return rest;
     };
-    return out;
+    value shown = out;
+    for (auto const& item : state->items) shown = holding(std::move(shown), item);
+    return shown;
   }
 
   void assign_target(node const& target, value const& assigned, scope_pointer const& variables) {
@@ -565,7 +566,7 @@ class evaluator {
     std::string out;
     for (auto const& child : expression.children) {
       auto const operand = evaluate(child, variables);
-      if (!operand.is_text()) environment_.work.spend(weight(operand));
+      environment_.work.spend(weight(operand));
       out += to_string(operand);
     }
     return new_text(environment_, std::move(out));

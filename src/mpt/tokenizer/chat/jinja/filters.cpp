@@ -237,8 +237,10 @@ constexpr char strip[] = "strip";
   if (!bound[0]->is_undefined() && (!replaces_false || is_true(*bound[0]))) return *bound[0];
   return bound[1] == nullptr ? make_text("") : *bound[1];
 }
-[[nodiscard]] value count(environment& /*state*/, arguments& args) {
-  return length(*bind(args, "length", {"object"}, 1)[0]);
+[[nodiscard]] value count(environment& state, arguments& args) {
+  auto const& self = *bind(args, "length", {"object"}, 1)[0];
+  if (self.is_text()) state.work.spend(weight(self));
+  return length(self);
 }
 [[nodiscard]] value attribute(environment& state, arguments& args) {
   auto const bound = bind(args, "attr", {"object", "name"}, 2);

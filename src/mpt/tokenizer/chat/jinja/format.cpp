@@ -60,9 +60,10 @@ using namespace std::string_view_literals;
   if (operand.is_text()) return format_text(state, *operand.string(), format);
   if (!operand.number())
     throw render_error("unsupported format string passed to " + type_name(operand) + ".__format__");
-  auto sizes = format.substr(std::min(format.find_first_of("123456789"), format.size()));
-  state.work.spend(take_size(sizes).value_or(0));
-  if (take(sizes, '.')) state.work.spend(take_size(sizes).value_or(0));
+  for (auto sizes = format; !sizes.empty();) {  // any number in it may be a width
+    sizes.remove_prefix(std::min(sizes.find_first_of("123456789"), sizes.size()));
+    state.work.spend(take_size(sizes).value_or(0));
+  }
   bool const is_float = !operand.integer() ||
                         std::string_view("eEfFgG").find(format.back()) != std::string_view::npos;
   if (format.find_first_of("{}") != std::string_view::npos)

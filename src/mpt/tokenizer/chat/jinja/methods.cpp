@@ -34,21 +34,37 @@ template <std::u32string (*Convert)(std::u32string_view)>
 
 /// A method that asks whether a string is not empty and all characters have a property.
 template <bool (*Property)(char32_t)>
-[[nodiscard]] value all_characters(environment& /*state*/, arguments& args) {
-  auto const characters = python::decode(require_text(*bind(args, "str", {"self"}, 1)[0]));
+[[nodiscard]] value all_characters(environment& state, arguments& args) {
+  auto const& self = require_text(*bind(args, "str", {"self"}, 1)[0]);
+  state.work.spend(self.size());
+  auto const characters = python::decode(self);
   return !characters.empty() && std::ranges::all_of(characters, Property);
 }
 [[nodiscard]] bool is_alphanumeric(char32_t c) {
   return python::is_alphabetic(c) || python::is_numeric(c);
 }
+/// Whether Unicode gives the character a digit's value: decimal ones, raised, lowered and circled.
+[[nodiscard]] bool is_digit(char32_t c) {
+  using range = std::pair<char32_t, char32_t>;
+  constexpr std::array others{
+      range{0xB2, 0xB3},     range{0xB9, 0xB9},     range{0x1369, 0x1371}, range{0x19DA, 0x19DA},
+      range{0x2070, 0x2070}, range{0x2074, 0x2079}, range{0x2080, 0x2089}, range{0x2460, 0x2468},
+      range{0x2474, 0x247C}, range{0x2488, 0x2490}, range{0x24EA, 0x24EA}, range{0x24F5, 0x24FD},
+      range{0x24FF, 0x24FF}, range{0x2776, 0x277E}, range{0x2780, 0x2788}, range{0x278A, 0x2792}};
+  return python::is_decimal(c) ||
+         std::ranges::any_of(others, [&](range r) { return r.first <= c && c <= r.second; });
+}
 [[nodiscard]] bool is_white(char32_t c) { return python::is_space(c); }
-[[nodiscard]] value is_ascii(environment& /*state*/, arguments& args) {
+[[nodiscard]] value is_ascii(environment& state, arguments& args) {
   auto const& self = require_text(*bind(args, "isascii", {"self"}, 1)[0]);
+  state.work.spend(self.size());
   return utf8::skip_ascii(self, 0) == self.size();
 }
 template <bool (*Property)(std::u32string_view)>
-[[nodiscard]] value whole_text(environment& /*state*/, arguments& args) {
-  return Property(python::decode(require_text(*bind(args, "str", {"self"}, 1)[0])));
+[[nodiscard]] value whole_text(environment& state, arguments& args) {
+  auto const& self = require_text(*bind(args, "str", {"self"}, 1)[0]);
+  state.work.spend(self.size());
+  return Property(python::decode(self));
 }
 
 template <bool Left, bool Right>
@@ -373,7 +389,7 @@ constexpr std::array string_methods{
     entry{"format", format},
     entry{"isalpha", all_characters<python::is_alphabetic>},
     entry{"isdecimal", all_characters<python::is_decimal>},
-    entry{"isdigit", all_characters<python::is_decimal>},
+    entry{"isdigit", all_characters<is_digit>},
     entry{"isnumeric", all_characters<python::is_numeric>},
     entry{"isalnum", all_characters<is_alphanumeric>},
     entry{"isspace", all_characters<is_white>},

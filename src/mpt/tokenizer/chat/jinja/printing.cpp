@@ -40,14 +40,16 @@ void append_hex(std::string& out, std::uint32_t code, int digits) {
   return out + quote;
 }
 
-[[nodiscard]] std::string joined_reprs(std::vector<value> const& items) {
+[[nodiscard]] std::string repr_of(value const& operand, bool is_in_namespace);
+
+[[nodiscard]] std::string joined_reprs(std::vector<value> const& items, bool is_in_namespace) {
   std::string out;
-  for (auto const& item : items) out += (out.empty() ? "" : ", ") + to_repr(item);
+  for (auto const& item : items) out += (out.empty() ? "" : ", ") + repr_of(item, is_in_namespace);
   return out;
 }
 
-[[nodiscard]] std::string repr_of(sequence const& list) {
-  auto const items = [&] { return joined_reprs(list.items); };
+[[nodiscard]] std::string repr_of(sequence const& list, bool is_in_namespace) {
+  auto const items = [&] { return joined_reprs(list.items, is_in_namespace); };
   switch (list.kind) {
     case sequence_kind::list: return "[" + items() + "]";
     case sequence_kind::tuple: return "(" + items() + (list.items.size() == 1 ? ",)" : ")");
@@ -60,11 +62,30 @@ void append_hex(std::string& out, std::uint32_t code, int digits) {
   return list.description;
 }
 
-[[nodiscard]] std::string repr_of(mapping const& dictionary) {
+[[nodiscard]] std::string repr_of(mapping const& dictionary, bool is_in_namespace) {
   std::string out;
   for (auto const& [key, item] : dictionary.entries)
-    out += (out.empty() ? "" : ", ") + to_repr(key) + ": " + to_repr(item);
+    out += (out.empty() ? "" : ", ") + repr_of(key, is_in_namespace) + ": " +
+           repr_of(item, is_in_namespace);
   return "{" + out + "}";
+}
+
+/// Namespaces may hold each other, so that one in another is not printed.
+std::string repr_of(value const& operand, bool is_in_namespace) {
+  if (operand.is_undefined()) return "Undefined";
+  if (operand.is<none>()) return "None";
+  if (auto const* const found = std::get_if<bool>(&operand)) return *found ? "True" : "False";
+  if (auto const* const found = std::get_if<std::int64_t>(&operand)) return std::to_string(*found);
+  if (auto const* const found = std::get_if<double>(&operand)) return to_string(*found);
+  if (auto const* const found = std::get_if<text>(&operand))
+    return found->is_markup ? "Markup(" + quote_text(*found->utf8) + ")" : quote_text(*found->utf8);
+  if (auto const* const list = operand.items()) return repr_of(*list, is_in_namespace);
+  if (auto const* const dictionary = operand.dictionary())
+    return repr_of(*dictionary, is_in_namespace);
+  auto const& other = *operand.other();
+  if (!other.fields) return other.description;
+  if (is_in_namespace) return "<Namespace {...}>";
+  return "<Namespace " + repr_of(*other.fields, true) + ">";
 }
 
 }  // namespace
@@ -116,25 +137,7 @@ std::string type_name(value const& operand) {
   return "";
 }
 
-std::string to_repr(value const& operand) {
-  if (operand.is_undefined()) return "Undefined";
-  if (operand.is<none>()) return "None";
-  if (auto const* const found = std::get_if<bool>(&operand)) return *found ? "True" : "False";
-  if (auto const* const found = std::get_if<std::int64_t>(&operand)) return std::to_string(*found);
-  if (auto const* const found = std::get_if<double>(&operand)) return to_string(*found);
-  if (auto const* const found = std::get_if<text>(&operand))
-    return found->is_markup ? "Markup(" + quote_text(*found->utf8) + ")" : quote_text(*found->utf8);
-  if (auto const* const list = operand.items()) return repr_of(*list);
-  if (auto const* const dictionary = operand.dictionary()) return repr_of(*dictionary);
-  auto const& other = *operand.other();
-  if (!other.fields) return other.description;
-  // fields are printed without those that are namespaces, which may hold each other
-  std::string out;
-  for (auto const& [key, item] : other.fields->entries)
-    out += (out.empty() ? "" : ", ") + to_repr(key) + ": " +
-           (item.other() != nullptr && item.other()->fields ? "<Namespace {...}>" : to_repr(item));
-  return "<Namespace {" + out + "}>";
-}
+std::string to_repr(value const& operand) { return repr_of(operand, false); }
 
 std::string to_string(value const& operand) {
   if (operand.is_undefined()) return "";

@@ -12,13 +12,15 @@ namespace {
 [[nodiscard]] std::size_t depth(value const& operand) {
   if (auto const* const list = operand.items()) return list->depth;
   if (auto const* const dictionary = operand.dictionary()) return dictionary->depth;
+  if (auto const* const other = operand.other()) return other->depth;
   return 0;
 }
+
+constexpr std::size_t max_depth = 200;
 
 /// Counts an item in the depth and the weight of its container.
 template <class Container>
 void count_item(Container& container, value const& item) {
-  constexpr std::size_t max_depth = 200;
   constexpr std::size_t max_weight = std::size_t{1} << 28;
   container.depth = std::max(container.depth, depth(item) + 1);
   container.weight += weight(item) + 2;
@@ -40,6 +42,13 @@ void require_hashable(value const& key) {
 }
 
 }  // namespace
+
+value holding(value holder, value const& held) {
+  auto& outer_depth = holder.other()->depth;
+  outer_depth = std::max(outer_depth, depth(held) + 1);
+  if (outer_depth > max_depth) throw render_error("a value is nested too deep");
+  return holder;
+}
 
 std::string const* value::string() const {
   auto const* const found = std::get_if<text>(this);
