@@ -28,21 +28,24 @@ class host_access_watch {
  private:
   static bool install() {
     struct sigaction action {};
-    action.sa_handler = &report;
+    action.sa_sigaction = &report;
+    action.sa_flags = SA_SIGINFO;
     return ::sigaction(SIGSEGV, &action, &earlier_action_) == 0;
   }
   // The handler stays, and prints nothing for threads that are not watched.
-  static void report(int) {
+  static void report(int number, siginfo_t* cause, void*) {
     constexpr std::string_view text =
         "error: a pass of the model reads or writes elements itself while it is planned, when "
         "there "
         "are no elements; read and write them in operations alone, such as one of ops::custom\n";
-    if (!is_watched_) {
-      ::sigaction(SIGSEGV, &earlier_action_, nullptr);  // the instruction faults again
-      return;
+    if (is_watched_) {
+      if (::write(STDERR_FILENO, text.data(), text.size()) < 0) ::_exit(1);
+      ::signal(SIGSEGV, SIG_DFL);  // no other handler adds another reason
+    } else {
+      ::sigaction(SIGSEGV, &earlier_action_, nullptr);
     }
-    if (::write(STDERR_FILENO, text.data(), text.size()) < 0) ::_exit(1);
-    ::signal(SIGSEGV, SIG_DFL);  // no other handler adds another reason
+    bool const comes_again = cause->si_code > 0;  // from an instruction, not from a process
+    if (!comes_again) static_cast<void>(::raise(number));
   }
 
   static inline struct sigaction earlier_action_ {};

@@ -102,14 +102,15 @@ std::optional<found_checkpoint> checkpoint_to_load(checkpoint_config const& chec
 }
 
 std::optional<std::chrono::local_seconds> date_of_resumed_run(checkpoint_config const& checkpoint) {
-  try {
+  try {  // what is wrong with a checkpoint is said when it is loaded
     auto const found = checkpoint_to_load(checkpoint);
     if (!found || found->weights_only || !is_checkpoint(found->folder)) return std::nullopt;
     auto const state = checkpoint::checkpoint_reader(found->folder).state();
     auto const saved = nlohmann::json::json_pointer("/order/data_local_time");
     if (!state.contains(saved) || !state.at(saved).is_number_integer()) return std::nullopt;
     return std::chrono::local_seconds(std::chrono::seconds(state.at(saved).get<std::int64_t>()));
-  } catch (parallel::error const&) {
+  } catch (parallel::error const& problem) {
+    if (parallel::is_system_error(problem)) throw;  // the date is not known, rather than absent
     return std::nullopt;
   }
 }
