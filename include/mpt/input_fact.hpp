@@ -21,6 +21,7 @@ struct input_fact {
   friend bool operator==(input_fact const&, input_fact const&) = default;
 };
 
+/// The facts of several inputs.
 using input_facts = std::vector<input_fact>;
 
 /// How much of a large input is read for its checksum.
@@ -38,6 +39,7 @@ inline constexpr std::uint64_t small_input_bytes = std::uint64_t{256} << 20;
 
 /// Facts as text for another process, and back.
 [[nodiscard]] std::string to_text(input_facts const& facts);
+/// The facts that a text of `to_text` holds.
 [[nodiscard]] input_facts parse_input_facts(std::string_view text);
 
 /// The first property, in the order of `found`, in which rank `rank` with the facts `found` differs

@@ -74,6 +74,7 @@ until_said() { # text, process
   done
 }
 for saves in save_folder=hurried 'save_folder=null autoresume=false'; do
+  : > log  # what an earlier run said is not this one's
   # shellcheck disable=SC2086
   "$programs/pretrain" small.yaml $saves global_train_batch_size=20000 > log 2>&1 & run=$!
   until_said ' per rank$' $run

@@ -24,9 +24,11 @@ namespace mpt::python {
   return is_white_space(c) || (c >= 0x1C && c <= 0x1F);
 }
 
-/// str.isalpha(), isdecimal() and isnumeric() of one character, as far as its category says it.
+/// str.isalpha() of one character, as far as its category says it.
 [[nodiscard]] bool is_alphabetic(char32_t c);
+/// str.isdecimal() of one character.
 [[nodiscard]] bool is_decimal(char32_t c);
+/// str.isnumeric() of one character.
 [[nodiscard]] bool is_numeric(char32_t c);
 
 /// Whether a character may stand in a name of Python.
@@ -35,9 +37,10 @@ namespace mpt::python {
 /// str.isprintable() of one character.
 [[nodiscard]] bool is_printable(char32_t c);
 
-/// Whether any character has a case, and all that have one are in lower or upper case:
+/// Whether any character has a case, and all that have one are in lower case:
 /// str.islower() and str.isupper().
 [[nodiscard]] bool is_lower(std::u32string_view text);
+/// str.isupper().
 [[nodiscard]] bool is_upper(std::u32string_view text);
 
 /// str.lower().

@@ -30,6 +30,7 @@ struct check_model_options {
   std::size_t arena_bytes = std::size_t{64} << 20;
 };
 
+/// What check_model has compared.
 struct check_model_result {
   index compared = 0;       ///< number of directions
   double difference = 0.0;  ///< the largest, relative to the gradient's length

@@ -35,6 +35,7 @@ struct environment {
 /// A filter; nullptr for an unknown name. The first positional argument is the value in front of
 /// the filter.
 using builtin = value (*)(environment&, arguments&);
+/// The filter of this name; nullptr for an unknown one.
 [[nodiscard]] builtin find_filter(std::string_view name);
 /// A test, which returns a bool.
 [[nodiscard]] builtin find_test(std::string_view name);
@@ -43,8 +44,9 @@ using builtin = value (*)(environment&, arguments&);
 /// A global function such as range.
 [[nodiscard]] std::optional<value> find_global(environment& state, std::string_view name);
 
-/// object.name and object[key] of a template.
+/// object.name of a template.
 [[nodiscard]] value get_attribute(environment& state, value const& self, std::string const& name);
+/// object[key] of a template.
 [[nodiscard]] value get_item(environment& state, value const& self, value const& key);
 /// object[begin:end:step].
 [[nodiscard]] value get_slice(environment& state, value const& self, value const& begin,
@@ -52,15 +54,18 @@ using builtin = value (*)(environment&, arguments&);
 /// +, -, *, /, //, %, **.
 [[nodiscard]] value calculate(environment& state, std::string_view operation, value const& left,
                               value const& right);
+/// object(arguments) of a template.
 [[nodiscard]] value call(value const& function, arguments& args);
 
 /// A string, whose size counts as work.
 [[nodiscard]] value new_text(environment& state, std::string utf8);
+/// A sequence, whose items cost work.
 [[nodiscard]] value new_sequence(environment& state, sequence_kind kind, std::vector<value> items);
 
 /// `format % values` and format.format(values) of Python.
 [[nodiscard]] std::string format_percent(environment& state, std::string_view format,
                                          value const& values);
+/// str.format() of Python.
 [[nodiscard]] std::string format_braces(environment& state, std::string_view format,
                                         arguments const& args);
 /// json.dumps() of Python, with ensure_ascii=False unless another is given.

@@ -10,6 +10,7 @@
 
 namespace mpt::jinja {
 
+/// What a token is.
 enum class token_kind : std::uint8_t {
   data,
   output_begin,
@@ -24,6 +25,7 @@ enum class token_kind : std::uint8_t {
   end
 };
 
+/// A token with the line that it is in.
 struct token {
   token_kind kind;
   std::size_t line;

@@ -59,6 +59,7 @@ enum class node_kind : std::uint8_t {
   continue_loop,  //
 };
 
+/// A statement or an expression of a template.
 struct node {
   node_kind kind;
   std::size_t line;

@@ -35,6 +35,7 @@ struct object;
 struct undefined {
   std::shared_ptr<std::string const> message{};
 };
+/// Python's None.
 struct none {};
 
 /// A string in UTF-8.
@@ -65,8 +66,10 @@ struct value
   [[nodiscard]] std::optional<double> number() const;
 };
 
+/// The type of a sequence in Python.
 enum class sequence_kind : std::uint8_t { list, tuple, range, keys, values, items, iterator };
 
+/// A list, a tuple, or another sequence of Python.
 struct sequence {
   sequence_kind kind;
   std::vector<value> items;   ///< of an iterator: those that have not been read yet
@@ -104,15 +107,20 @@ struct arguments {
                                              std::initializer_list<std::string_view> parameters,
                                              std::size_t required);
 
+/// A string.
 [[nodiscard]] value make_text(std::string utf8, bool is_markup = false);
+/// An undefined value, whose use is an error with this message.
 [[nodiscard]] value make_undefined(std::string message);
 /// Throw for values that are nested too deep, or too large when printed.
 [[nodiscard]] value make_sequence(sequence_kind kind, std::vector<value> items,
                                   std::string description = {});
+/// A dictionary.
 [[nodiscard]] value make_mapping(std::vector<std::pair<value, value>> entries);
+/// A function, which Python prints as `description`.
 [[nodiscard]] value make_function(std::string description, std::function<value(arguments&)> call);
 /// `holder`, which is an object, as one that holds `held`. Throws if it is nested too deep.
 [[nodiscard]] value holding(value holder, value const& held);
+/// The value of a JSON document.
 [[nodiscard]] value from_json(nlohmann::ordered_json const& json);
 
 /// About the bytes of a value when it is printed.
@@ -124,6 +132,7 @@ struct arguments {
 /// Sets or adds an entry.
 void assign(mapping& entries, value const& key, value const& assigned);
 
+/// bool() of Python.
 [[nodiscard]] bool is_true(value const& operand);
 /// == of Python.
 [[nodiscard]] bool equals(value const& left, value const& right);
@@ -141,6 +150,7 @@ void assign(mapping& entries, value const& key, value const& assigned);
 [[nodiscard]] std::string type_name(value const& operand);
 /// str() and repr() of Python.
 [[nodiscard]] std::string to_string(value const& operand);
+/// repr() of Python.
 [[nodiscard]] std::string to_repr(value const& operand);
 [[nodiscard]] std::string to_string(double number);
 
@@ -148,6 +158,7 @@ void assign(mapping& entries, value const& key, value const& assigned);
 void require_defined(value const& operand);
 /// The string or the int of a value, which may be a bool. Throws for other values.
 [[nodiscard]] std::string const& require_text(value const& operand);
+/// The int of a value, which may be a bool. Throws for other values.
 [[nodiscard]] std::int64_t require_integer(value const& operand);
 /// Whether an argument is there, and not None.
 [[nodiscard]] bool is_given(value const* argument);
