@@ -38,7 +38,7 @@ namespace mpt::python {
 [[nodiscard]] bool is_printable(char32_t c);
 
 /// Whether any character has a case, and all that have one are in lower case:
-/// str.islower() and str.isupper().
+/// str.islower().
 [[nodiscard]] bool is_lower(std::u32string_view text);
 /// str.isupper().
 [[nodiscard]] bool is_upper(std::u32string_view text);
