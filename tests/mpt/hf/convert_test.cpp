@@ -198,7 +198,7 @@ TEST_CASE("convert: an export keeps the end tokens that the model's files name")
   CHECK(roles_in_export(model, folder / "out", folder / "words") == json{0, 0, 0, 0});
 }
 
-TEST_CASE("convert: an export ends texts at its tokenizer's end token too, as it was trained") {
+TEST_CASE("convert: a trained model ends texts at its tokenizer's end token too, a copy does not") {
   using nlohmann::json;
   test::temporary_folder const folder;
   auto const tokenizer = tokenizer_test::small_tokenizer();
@@ -206,7 +206,10 @@ TEST_CASE("convert: an export ends texts at its tokenizer's end token too, as it
   tokenizer.save(from);
   mpt::model_source const model(from);
   CHECK(model.end_tokens() == std::vector<std::int64_t>{40});
-  CHECK(roles_in_export(model, folder / "out", "") == json{{0, 40}, 0, {0, 40}, 0});
+  CHECK(roles_in_export(model, folder / "out", "") == json{40, 0, 40, 0});
+  auto const trained =
+      mpt::export_options_of(model.config(), "float32", from.string(), model.end_tokens());
+  CHECK(trained.generation_config->at("eos_token_id") == json{0, 40});
   CHECK(mpt::trained_end_tokens({-1, 40, 300}, 0, 300) == std::vector<std::int64_t>{0, 40});
   CHECK(mpt::trained_end_tokens({40, 0}, 0, 300) == std::vector<std::int64_t>{40, 0});
   CHECK(mpt::trained_end_tokens({}, std::nullopt, 300).empty());
