@@ -85,7 +85,7 @@ class page_server::browser {
     constexpr std::size_t longest = 16'384;
     std::array<char, 4096> part{};
     auto const count = ::recv(connection_.get(), part.data(), part.size(), MSG_DONTWAIT);
-    is_over_ = (count <= 0 && !is_premature()) || request_.size() > longest;
+    is_over_ = count == 0 || (count < 0 && !is_premature()) || request_.size() > longest;
     if (count <= 0) return;
     request_.append(part.data(), static_cast<std::size_t>(count));
     if (request_.find("\r\n\r\n") == std::string::npos) return;
@@ -103,7 +103,7 @@ class page_server::browser {
     auto const count =
         ::send(connection_.get(), answer_.data(), answer_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count > 0) answer_.erase(0, static_cast<std::size_t>(count));
-    is_over_ = answer_.empty() || (count <= 0 && !is_premature());
+    is_over_ = answer_.empty() || (count < 0 && !is_premature());
   }
 
   parallel::descriptor connection_;

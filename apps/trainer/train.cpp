@@ -565,7 +565,10 @@ int train_program(int argc, char** argv, std::string const& description,
     mpt::run_parts parts;
     mpt::input_facts facts;
     if (reads_data) {
-      auto const date = mpt::date_of_resumed_run(config.checkpoint).value_or(mpt::local_now());
+      auto const date = (config.data.train_loader.finetuning  // else no checkpoint has a date
+                             ? mpt::date_of_resumed_run(config.checkpoint)
+                             : std::nullopt)
+                            .value_or(mpt::local_now());
       inputs = apps::read_run_inputs(config.model, config.data, config.evaluation, sets, date);
       if (started && !config.run.dry_run)
         facts = apps::run_facts(file, config, inputs.examples, sets);

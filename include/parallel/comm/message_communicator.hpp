@@ -103,6 +103,18 @@ template <class... Numbers>
   return std::max(out, message_operation::first_slot);
 }
 
+/// Sends `operation.call` to every other rank by `messages`, which then receive theirs into
+/// `calls`.
+template <message_batch Batch>
+void post_calls(Batch& messages, message_operation const& operation,
+                std::vector<signature>& calls) {
+  for (std::size_t peer = 0; peer < calls.size(); ++peer) {
+    if (static_cast<int>(peer) == operation.rank) continue;
+    messages.recv(&calls[peer], sizeof operation.call, static_cast<int>(peer));
+    messages.send(&operation.call, sizeof operation.call, static_cast<int>(peer));
+  }
+}
+
 /// Every rank's `operation.call`, by rank. Blocks.
 template <class Network>
 [[nodiscard]] std::vector<signature> exchange_calls(Network& network,
@@ -112,11 +124,7 @@ template <class Network>
   } else {
     std::vector<signature> calls(operation.world_ranks->size(), operation.call);
     auto messages = network.begin(operation);
-    for (std::size_t peer = 0; peer < calls.size(); ++peer) {
-      if (static_cast<int>(peer) == operation.rank) continue;
-      messages.recv(&calls[peer], sizeof operation.call, static_cast<int>(peer));
-      messages.send(&operation.call, sizeof operation.call, static_cast<int>(peer));
-    }
+    post_calls(messages, operation, calls);
     messages.wait();
     return calls;
   }

@@ -152,34 +152,35 @@ struct row_layer {
 
   template <class Stream>
   matrix forward(context<Stream>& c, const_matrix x, saved&) const {
-    auto const y = c.template allocate<double, 2>(x.extents());
-    parallel::ops::custom(
-        c.stream,
-        [](matrix sums, const_matrix rows, parallel::index sequence, bool adds) {
-          for (parallel::index i = 0; i < rows.extent(0); ++i)
-            for (parallel::index j = 0; j < rows.extent(1); ++j)
-              sums(i, j) = rows(i, j) + (adds && i % sequence > 0 ? rows(i - 1, j) : 0.0);
-        },
-        y, x, c.sequence, adds_row_before);
-    return y;
+    return with_neighbours(c, x, -1);
   }
   template <class Stream>
   matrix backward_input(context<Stream>& c, const_matrix dy, saved&) const {
-    auto const dx = c.template allocate<double, 2>(dy.extents());
-    parallel::ops::custom(
-        c.stream,
-        [](matrix sums, const_matrix rows, parallel::index sequence, bool adds) {
-          for (parallel::index i = 0; i < rows.extent(0); ++i)
-            for (parallel::index j = 0; j < rows.extent(1); ++j)
-              sums(i, j) =
-                  rows(i, j) + (adds && i % sequence + 1 < sequence ? rows(i + 1, j) : 0.0);
-        },
-        dx, dy, c.sequence, adds_row_before);
-    return dx;
+    return with_neighbours(c, dy, 1);
   }
   template <class Stream>
   void backward_weight(context<Stream>&, saved const&) const {}
   void visit_parameters(auto&&) {}
+
+ private:
+  /// The rows of x, and with `adds_row_before` each plus the row that is `distance` after it.
+  template <class Stream>
+  matrix with_neighbours(context<Stream>& c, const_matrix x, parallel::index distance) const {
+    auto const y = c.template allocate<double, 2>(x.extents());
+    parallel::ops::custom(
+        c.stream,
+        [](matrix sums, const_matrix rows, parallel::index sequence, parallel::index offset,
+           bool adds) {
+          for (parallel::index i = 0; i < rows.extent(0); ++i) {
+            auto const neighbour = i % sequence + offset;
+            bool const has_one = adds && neighbour >= 0 && neighbour < sequence;
+            for (parallel::index j = 0; j < rows.extent(1); ++j)
+              sums(i, j) = rows(i, j) + (has_one ? rows(i + offset, j) : 0.0);
+          }
+        },
+        y, x, c.sequence, distance, adds_row_before);
+    return y;
+  }
 };
 
 TEST_CASE("check_layer: a layer that falsely declares takes_divided_sequences is refused") {

@@ -159,11 +159,7 @@ class batch {
     world& shared_world, message_operation const& operation) {
   std::vector<signature> signatures(operation.world_ranks->size(), operation.call);
   batch messages(shared_world, operation);
-  for (std::size_t peer = 0; peer < signatures.size(); ++peer) {
-    if (static_cast<int>(peer) == operation.rank) continue;
-    messages.recv(&signatures[peer], sizeof operation.call, static_cast<int>(peer));
-    messages.send(&operation.call, sizeof operation.call, static_cast<int>(peer));
-  }
+  parallel::detail::post_calls(messages, operation, signatures);
   auto const missing = messages.wait_for_missing();
   if (missing.empty()) return signatures;
   std::string present_ranks;
