@@ -281,10 +281,8 @@ apps::stop_signals::answer_lines answers_to_signals(std::string const& save_fold
   return {line(fmt::format("stopping after this batch or evaluation, then saving into {}; the same "
                            "signal again (Ctrl-C) ends the run at once, without saving",
                            save_folder)),
-          line(fmt::format(
-              "ended at once, without saving: what was trained since the last checkpoint in "
-              "{} is lost",
-              save_folder))};
+          line("ended at once, without saving: what was trained since the last checkpoint in " +
+               save_folder + " is lost")};
 }
 
 /// Prints what a run has done. `row`: it as a row of a table.
@@ -565,10 +563,9 @@ int train_program(int argc, char** argv, std::string const& description,
     mpt::run_parts parts;
     mpt::input_facts facts;
     if (reads_data) {
-      auto const date = (config.data.train_loader.finetuning  // else no checkpoint has a date
-                             ? mpt::date_of_resumed_run(config.checkpoint)
-                             : std::nullopt)
-                            .value_or(mpt::local_now());
+      auto date = mpt::local_now();
+      if (config.data.train_loader.finetuning)  // else no checkpoint has a date
+        date = mpt::date_of_resumed_run(config.checkpoint).value_or(date);
       inputs = apps::read_run_inputs(config.model, config.data, config.evaluation, sets, date);
       if (started && !config.run.dry_run)
         facts = apps::run_facts(file, config, inputs.examples, sets);

@@ -42,8 +42,7 @@ inline void explain_faults() {
   action.sa_handler = [](int) {
     constexpr std::string_view text =
         "error: this process wrote where it has no memory, most likely as none is left: take less "
-        "(a "
-        "smaller batch, fewer threads), or raise the limits on memory (ulimit -v, ulimit -d)\n";
+        "(a smaller batch, fewer threads), or raise the limits on memory (ulimit -v, ulimit -d)\n";
     static_cast<void>(::write(STDERR_FILENO, text.data(), text.size()));
     ::_exit(static_cast<int>(exit_code::out_of_memory));
   };

@@ -354,23 +354,22 @@ class parser {
     return out;
   }
 
-  [[nodiscard]] node logical_or() {
-    auto out = logical_and();
-    while (is_name("or")) {
+  /// Operands that `name` joins, from the left.
+  template <class Next>
+  [[nodiscard]] node joined(std::string_view name, node_kind kind, Next const& next) {
+    auto out = next();
+    while (is_name(name)) {
       auto const line = current().line;
       skip();
-      out = join(node_kind::logical_or, line, "", std::move(out), logical_and());
+      out = join(kind, line, "", std::move(out), next());
     }
     return out;
   }
+  [[nodiscard]] node logical_or() {
+    return joined("or", node_kind::logical_or, [this] { return logical_and(); });
+  }
   [[nodiscard]] node logical_and() {
-    auto out = logical_not();
-    while (is_name("and")) {
-      auto const line = current().line;
-      skip();
-      out = join(node_kind::logical_and, line, "", std::move(out), logical_not());
-    }
-    return out;
+    return joined("and", node_kind::logical_and, [this] { return logical_not(); });
   }
   [[nodiscard]] node logical_not() {
     nesting const guard(*this);
