@@ -5,6 +5,7 @@ What it writes is compared with LLM Foundry's rule for concatenated samples, com
 needs no other library. PYTHON is an interpreter with pyarrow, which writes Parquet; without it that part is skipped, and also
 where prepare was built without Parquet. WORK is emptied."""
 import gzip
+import hashlib
 import json
 import pathlib
 import shutil
@@ -252,12 +253,12 @@ def test_killed_run():
     process = subprocess.Popen(command("killed", "org/web", *arguments),
                                env=hub.environment("killed-home", TMPDIR=str(WORK / "temporary")),
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    part = None
+    second = hashlib.sha256(packed(TRAIN[1])).hexdigest()
+    part = WORK / f"killed-home/hub/datasets--org--web/blobs/{second}.incomplete"
     deadline = time.monotonic() + 60
-    while part is None or part.stat().st_size < 4_000:
+    while not part.exists() or part.stat().st_size < 4_000:
         time.sleep(0.05)
         assert process.poll() is None and time.monotonic() < deadline
-        part = next((WORK / "killed-home").rglob("*.incomplete"), None)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (WORK / "killed/train_small/index.json").exists() and not list((WORK / "temporary").iterdir())
