@@ -11,6 +11,7 @@ set(max_lines 500)
 
 set(floor_parallel/core 0)
 set(floor_parallel/device 1)
+set(floor_parallel/cluster 1)
 set(floor_parallel/comm 2)
 set(floor_parallel/ops 2)
 foreach(folder mesh unit optim layer)
@@ -21,6 +22,7 @@ foreach(folder data zero tensor context_parallel pipeline conformance)
 endforeach()
 set(floor_parallel/train 5)
 set(floor_parallel/checkpoint 5)
+set(floor_parallel/predict 6)
 set(floor_parallel 6)  # parallel/parallel.hpp, which includes the rest
 set(floor_mpt 6)       # the headers beside mpt's folders
 foreach(folder tokenizer yaml log net)
@@ -39,6 +41,7 @@ set(floor_mpt/generate 13)
 set(floor_mpt/eval 14)
 set(floor_mpt/callbacks 14)
 set(floor_mpt/train 15)
+set(floor_mpt/plan 16)
 # The parts of programs, in src/ and in folders of apps/.
 set(floor_kernels 6)
 set(floor_process 16)

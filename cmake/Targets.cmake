@@ -95,6 +95,9 @@ set_source_files_properties(${page_assets} PROPERTIES
 set(companion_script ${CMAKE_CURRENT_BINARY_DIR}/companion_script.cpp)
 parallellm_embed(${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/trackers/companion_script.cpp.in ${companion_script}
   script ${CMAKE_CURRENT_SOURCE_DIR}/src/companion/tracker.py)
+set(known_clusters ${CMAKE_CURRENT_BINARY_DIR}/known_clusters.cpp)
+parallellm_embed(${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/plan/known_clusters.cpp.in ${known_clusters}
+  clusters ${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/plan/clusters.yaml)
 # The list of model families: one for each file of their folder.
 set(folder ${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/config)
 file(GLOB family_files CONFIGURE_DEPENDS ${folder}/families/*.cpp)
@@ -108,7 +111,7 @@ set(families ${CMAKE_CURRENT_BINARY_DIR}/families.cpp)
 configure_file(${folder}/families.cpp.in ${families} @ONLY)
 # What runs once or a few times in a run (reading a configuration, set-up, downloads, reports) is compiled for little compile
 # time; tokenizers, data, checksums and generation are compiled for speed, in a Debug build too.
-set(directing_folders callbacks config console eval hub log net report trackers train yaml)
+set(directing_folders callbacks config console eval hub log net plan report trackers train yaml)
 list(JOIN directing_folders "|" directing_folders)
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/*.cpp)
 # What needs libcurl is a library of its own (Curl.cmake).
@@ -120,7 +123,7 @@ list(FILTER directing_sources INCLUDE REGEX "/src/mpt/(${directing_folders})/")
 list(REMOVE_ITEM sources ${directing_sources})
 add_library(ParallelLM_mpt_directing OBJECT EXCLUDE_FROM_ALL ${directing_sources})
 target_compile_options(ParallelLM_mpt_directing PRIVATE $<$<NOT:$<CONFIG:Debug>>:-Og>)
-add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code} ${page_assets} ${companion_script} ${families} $<TARGET_OBJECTS:ParallelLM_mpt_directing>)
+add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code} ${page_assets} ${companion_script} ${known_clusters} ${families} $<TARGET_OBJECTS:ParallelLM_mpt_directing>)
 add_library(ParallelLM::mpt ALIAS ParallelLM_mpt)
 target_compile_options(ParallelLM_mpt PRIVATE $<$<CONFIG:Debug>:-O1>)
 set_target_properties(ParallelLM_mpt PROPERTIES EXPORT_NAME mpt)

@@ -132,7 +132,7 @@ class axis_group {
         return {std::move(sent), comm_->recv(*back_, in, from, 0, caller)};
       }
     } else {
-      count(compute, out.size_bytes());
+      count(compute, out.size_bytes(), true);
       note_exchange(compute, meta::exchange_kind::other, in, out);
       return {};
     }
@@ -173,9 +173,9 @@ class axis_group {
   }
 
   template <class Stream>
-  static void count(Stream& compute, std::size_t bytes) {
+  static void count(Stream& compute, std::size_t bytes, bool is_shift = false) {
     if constexpr (requires { compute.count_traffic(Axis::name, bytes); })
-      compute.count_traffic(Axis::name, bytes);
+      compute.count_traffic(Axis::name, bytes, is_shift);
     else
       fail("the group along ", Axis::name, " cannot exchange between streams of this device");
   }

@@ -11,9 +11,15 @@ namespace parallel::meta {
 /// Counts the operation's work and notes its memory, and computes nothing.
 template <ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a) {
+  std::uint64_t flops = 0;
+  if constexpr (requires { a.flops(); }) {
+    flops = a.flops();
+    s.count(flops, Arguments::name);
+  }
   if constexpr (requires { a.operands(); })
-    std::apply([&](auto const&... operands) { s.touch(operands...); }, a.operands());
-  if constexpr (requires { a.flops(); }) s.count(a.flops(), Arguments::name);
+    std::apply(
+        [&](auto const&... operands) { s.observe(Arguments::name, flops, operands...); },
+        a.operands());
   s.need_scratch(cuda::scratch_bytes(a, {.deterministic = s.options().deterministic}));
 }
 

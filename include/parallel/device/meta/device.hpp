@@ -56,9 +56,14 @@ class stream {
   /// view that it adds to. The observer does not see an operation that does not call this.
   template <class... Views>
   void touch(Views const&... views) {
+    observe("", 0, views...);
+  }
+  /// The same, with the operation's name and its floating-point operations.
+  template <class... Views>
+  void observe(std::string_view name, std::uint64_t flops, Views const&... views) {
     if (observer_ == nullptr) return;
     memory_access const accesses[] = {access_of(views)...};
-    observer_->operation(accesses);
+    observer_->operation({name, flops, accesses});
   }
   /// Called by an exchange along an axis of the mesh.
   template <class Out, class In>
@@ -69,7 +74,11 @@ class stream {
   void set_observer(access_observer* observer) { observer_ = observer; }
 
   /// Called by an exchange along an axis of the mesh: adds the bytes that this rank would send.
-  void count_traffic(std::string_view axis, std::uint64_t bytes) { exchanges_[axis] += bytes; }
+  /// `is_shift`: to one other rank, while later operations may run.
+  void count_traffic(std::string_view axis, std::uint64_t bytes, bool is_shift = false) {
+    exchanges_[axis] += bytes;
+    if (observer_ != nullptr) observer_->traffic(axis, bytes, is_shift);
+  }
   [[nodiscard]] std::map<std::string_view, std::uint64_t> const& exchanges() const {
     return exchanges_;
   }

@@ -18,6 +18,7 @@ struct memory_access {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
   std::size_t elements = 0;
+  std::size_t element_bytes = 0;
   bool reads = false;
   bool writes = false;
   bool is_numeric = true;  ///< rather than token ids, labels or flags
@@ -41,10 +42,20 @@ template <class View>
 /// The kind of an exchange along an axis.
 enum class exchange_kind : std::uint8_t { all_gather, reduce_scatter, all_reduce, other };
 
-/// Receives the accesses and exchanges of a meta stream.
+/// An operation on the meta device, with the floating-point operations that it would compute and
+/// the accesses to its arguments.
+struct observed_operation {
+  std::string_view name;  ///< as in profiles; empty for one that a program defines itself
+  std::uint64_t flops = 0;
+  std::span<memory_access const> arguments;
+};
+
+/// Receives the operations and exchanges of a meta stream.
 class access_observer {
  public:
-  virtual void operation(std::span<memory_access const> arguments) = 0;
+  virtual void operation(observed_operation const& operation) = 0;
+  /// `is_shift`: the bytes go to one other rank, while later operations may run.
+  virtual void traffic(std::string_view /*axis*/, std::uint64_t /*bytes*/, bool /*is_shift*/) {}
   virtual void exchange(std::string_view axis, exchange_kind kind, memory_access out,
                         memory_access in) = 0;
 
@@ -62,6 +73,7 @@ template <class T>
       .begin = begin,
       .end = begin + reach * sizeof(T),
       .elements = count,
+      .element_bytes = sizeof(T),
       .reads = std::is_const_v<T>,
       .writes = !std::is_const_v<T>,
       .is_numeric = !std::is_same_v<value, std::int32_t> && !std::is_same_v<value, std::uint8_t>};

@@ -87,7 +87,8 @@ class marked_passes final : public meta::access_observer {
   [[nodiscard]] loss_rows counted_rows() const { return counted_rows_; }
 
   /// Called for every operation of two microbatches: it builds a message only to refuse.
-  void operation(std::span<meta::memory_access const> arguments) override {
+  void operation(meta::observed_operation const& observed) override {
+    auto const arguments = observed.arguments;
     variation<element> in;
     for (auto const& a : arguments) {
       if (a.elements == 0) continue;

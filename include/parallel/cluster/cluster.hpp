@@ -1,0 +1,36 @@
+// cluster: the machines of a run as one value: nodes of equal devices, and the links between them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <parallel/cluster/network.hpp>
+#include <parallel/cluster/processor.hpp>
+#include <parallel/core/error.hpp>
+
+namespace parallel::cluster {
+
+struct cluster {
+  std::string name = {};
+  int nodes = 1;
+  int devices_on_node = 1;
+  processor device = {};
+  network links = {};
+  std::uint64_t reserved_memory = 0;  ///< bytes of a device that programs and drivers take
+  double disk_rate = 0;      ///< bytes a second that a node writes to the shared disk; 0: not known
+  double price = 0;          ///< of a device for an hour; 0: not known
+  double failure_hours = 0;  ///< mean time between failures of one node; 0: none is expected
+  double restart_seconds = 0;
+
+  [[nodiscard]] int devices() const { return nodes * devices_on_node; }
+  /// Bytes of a device that a run may use.
+  [[nodiscard]] std::uint64_t available_memory() const {
+    return device.memory > reserved_memory ? device.memory - reserved_memory : 0;
+  }
+  /// The place of groups of `ranks` that are `stride` ranks apart.
+  [[nodiscard]] group_place place(int ranks, int stride) const {
+    return place_of_group(ranks, stride, devices_on_node);
+  }
+};
+
+}  // namespace parallel::cluster

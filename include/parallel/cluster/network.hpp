@@ -1,0 +1,101 @@
+// network: the links of a cluster, and the time of an exchange among a group of its ranks.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include <parallel/cluster/rate_curve.hpp>
+#include <parallel/core/error.hpp>
+
+namespace parallel::cluster {
+
+/// One direction of a device's connection.
+struct link {
+  double latency = 0;  ///< seconds of a message without content
+  double rate = 0;     ///< bytes a second that a device sends while all of them send
+  /// The share of the rate that an exchange reaches, by the bytes that each rank sends in it;
+  /// empty: all of it.
+  rate_curve efficiency = {};
+
+  [[nodiscard]] double seconds(double bytes) const {
+    if (bytes <= 0) return 0;
+    return bytes / (rate * (efficiency.empty() ? 1 : efficiency.rate(bytes)));
+  }
+};
+
+/// Exchanges among the ranks of a group.
+enum class exchange_kind : std::uint8_t {
+  all_gather,
+  reduce_scatter,
+  all_reduce,
+  all_to_all,
+  message,  // from one rank to another, while every rank does so
+};
+
+/// Where the ranks of a group are.
+struct group_place {
+  int ranks = 1;
+  int ranks_on_node = 1;  ///< of this group; all nodes have equally many
+  int devices_on_node = 1;
+
+  [[nodiscard]] int nodes() const { return ranks / ranks_on_node; }
+  [[nodiscard]] bool is_on_one_node() const { return ranks == ranks_on_node; }
+};
+
+/// The place of groups of `ranks` that are `stride` ranks apart, where ranks are numbered node by
+/// node with `devices_on_node` each.
+[[nodiscard]] constexpr group_place place_of_group(int ranks, int stride, int devices_on_node) {
+  int const fits = std::max(1, devices_on_node / std::max(1, stride));
+  int on_node = std::min(ranks, fits);
+  while (ranks % on_node != 0) --on_node;
+  return {ranks, on_node, devices_on_node};
+}
+
+struct network {
+  link device_link = {};  ///< of a device to those of its node
+  link node_link = {};  ///< to other nodes; its rate is a device's share of its node's connections
+  double oversubscription = 1;  ///< factor by which the rate falls when all nodes exchange at once
+
+  /// Seconds of an exchange of `bytes` in all: what a rank has afterwards of all_gather, before
+  /// reduce_scatter, and on both sides of all_reduce and all_to_all; of a message its content.
+  ///
+  /// Rings: a rank sends (n - 1) / n of the bytes, twice for all_reduce (Patarasuk and Yuan, 2009).
+  /// Every device of a node sends through its own connection, so that a group with m ranks on a
+  /// node has m connections for one ring of its nodes. A message's latency counts once for every
+  /// node and for every device of one, and where that is less for all_reduce, twice for every level
+  /// of a tree.
+  [[nodiscard]] double seconds(exchange_kind kind, double bytes, group_place const& place) const {
+    if (kind == exchange_kind::message) return message_seconds(bytes, place);
+    double const n = place.ranks;
+    double const rounds = kind == exchange_kind::all_reduce ? 2 : 1;
+    double const seconds = ring_seconds(rounds * bytes * (n - 1) / n, rounds, place);
+    if (kind != exchange_kind::all_to_all || place.is_on_one_node()) return seconds;
+    double const leaving = bytes * (n - place.ranks_on_node) / n;
+    return std::max(seconds, node_link.seconds(leaving) * oversubscription);
+  }
+
+  /// Seconds of an exchange in which every rank sends `sent` bytes, in this many rounds of a ring.
+  [[nodiscard]] double ring_seconds(double sent, double rounds, group_place const& place) const {
+    if (place.ranks == 1 || sent <= 0) return 0;
+    double const m = place.ranks_on_node, nodes = place.nodes();
+    double const latencies =
+        rounds * (latency(m, device_link.latency) + latency(nodes, node_link.latency));
+    double const device_seconds = m > 1 ? device_link.seconds(sent) : 0;
+    if (place.is_on_one_node()) return latencies + device_seconds;
+    return latencies + std::max(device_seconds, node_link.seconds(sent / m) * oversubscription);
+  }
+
+ private:
+  /// The latency of n steps of a ring, or of two for every level of a tree.
+  [[nodiscard]] static double latency(double n, double step) {
+    return step * std::min(n - 1, 2 * std::ceil(std::log2(n)));
+  }
+
+  [[nodiscard]] double message_seconds(double bytes, group_place const& place) const {
+    link const& used = place.is_on_one_node() ? device_link : node_link;
+    return used.latency + used.seconds(bytes) * (place.is_on_one_node() ? 1 : oversubscription);
+  }
+};
+
+}  // namespace parallel::cluster

@@ -1,0 +1,71 @@
+// processor: one device of a cluster, by the rates at which it computes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include <parallel/cluster/operation_work.hpp>
+#include <parallel/cluster/product_rates.hpp>
+#include <parallel/cluster/rate_curve.hpp>
+#include <parallel/core/error.hpp>
+
+namespace parallel::cluster {
+
+/// Operations a second of fused attention for one width of heads, by the number of keys that a
+/// query sees on average.
+struct attention_rates {
+  rate_curve forward;
+  rate_curve backward;
+};
+
+struct processor {
+  std::string name = {};
+  std::uint64_t memory = 0;  ///< bytes
+  double peak = 0;  ///< dense operations a second in bf16 by the data sheet, for utilisation
+  std::map<int, product_rates> products = {};  ///< by bytes of an element: 2 bf16, 4 float
+  /// By the width of a head, in two-byte elements; a width between two takes the lower one's rate.
+  std::map<int, attention_rates> attention = {};
+  double memory_rate = 0;  ///< bytes a second that an operation of elements reads and writes
+  double gap = 0;          ///< seconds between two operations
+  double host_rate = 0;    ///< bytes a second from or to the host's memory
+
+  /// Seconds of one operation, with the gap before it. The longest of its arithmetic and its bytes.
+  [[nodiscard]] double seconds(operation_work const& work) const {
+    double const memory_seconds = work.bytes / memory_rate;
+    switch (work.kind) {
+      case operation_kind::memory: return gap + memory_seconds;
+      case operation_kind::product:
+        return gap + std::max(memory_seconds,
+                              work.flops / products_for(work.element_bytes)
+                                               .rate({work.rows, work.columns, work.depth}));
+      case operation_kind::attention_forward:
+      case operation_kind::attention_backward:
+        return gap + std::max(memory_seconds, work.flops / attention_rate(work));
+    }
+    return 0;
+  }
+
+  /// The rates of products of elements of a size; those of the nearest larger size if it has none.
+  [[nodiscard]] product_rates const& products_for(double element_bytes) const {
+    auto const found = products.lower_bound(static_cast<int>(element_bytes));
+    require(found != products.end(), "cluster: the rate of products of ", element_bytes,
+            " bytes an element on ", name, " is not known; state it as products");
+    return found->second;
+  }
+
+ private:
+  [[nodiscard]] double attention_rate(operation_work const& work) const {
+    bool const forward = work.kind == operation_kind::attention_forward;
+    // two products forward and five backward, over the keys that are seen: 4 or 10 a key and width
+    double const keys = work.flops / ((forward ? 4 : 10) * work.rows * work.depth);
+    auto found = attention.upper_bound(static_cast<int>(work.depth));
+    if (found != attention.begin()) --found;
+    if (found == attention.end() || work.element_bytes > 2)
+      return products_for(work.element_bytes).large_rate() / 2;
+    return (forward ? found->second.forward : found->second.backward).rate(keys);
+  }
+};
+
+}  // namespace parallel::cluster

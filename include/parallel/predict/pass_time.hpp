@@ -1,0 +1,114 @@
+// pass_time: the seconds of a pass on the devices of a cluster, by what it computes and what it
+// waits for.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <variant>
+
+#include <parallel/cluster/cluster.hpp>
+#include <parallel/core/error.hpp>
+#include <parallel/mesh/layout.hpp>
+#include <parallel/predict/pass_work.hpp>
+
+namespace parallel::predict {
+
+/// The places of the groups of a layout on a cluster: neighbours along the tensor axis are on one
+/// node first, then those along context, shard, replicate and pipeline.
+class axis_places {
+ public:
+  axis_places(cluster::cluster const& machines, training_layout const& layout)
+      : machines_(machines), layout_(layout) {}
+
+  /// Ranks that differ along one axis.
+  template <class Axis>
+  [[nodiscard]] cluster::group_place group_along() const {
+    return machines_.place(layout_.degree<Axis>(), stride<Axis>());
+  }
+  /// Ranks with different shards of a unit's memory (zero::unit_position::shards).
+  [[nodiscard]] cluster::group_place shards(int count) const {
+    return machines_.place(count, count == layout_.degree<axis::shard>() ? stride<axis::shard>()
+                                                                         : stride<axis::context>());
+  }
+  /// Ranks with equal shards and different data (zero::unit_position::replicas).
+  [[nodiscard]] cluster::group_place replicas(int count) const {
+    return machines_.place(count, stride<axis::replicate>());
+  }
+  /// A rank and the next one of the pipeline.
+  [[nodiscard]] cluster::group_place next_stage() const {
+    return machines_.place(2, stride<axis::pipeline>());
+  }
+  [[nodiscard]] cluster::group_place whole_run() const {
+    return machines_.place(layout_.ranks(), 1);
+  }
+  [[nodiscard]] cluster::group_place named(std::string_view axis) const {
+    if (axis == axis::tensor::name) return group_along<axis::tensor>();
+    require(axis == axis::context::name, "predict: passes exchange along tensor and context, not ",
+            axis);
+    return group_along<axis::context>();
+  }
+
+ private:
+  /// Distance of two ranks that are neighbours along the axis.
+  template <class Axis>
+  [[nodiscard]] int stride() const {
+    if constexpr (std::is_same_v<Axis, axis::tensor>) return 1;
+    if constexpr (std::is_same_v<Axis, axis::context>) return layout_.size<axis::tensor>();
+    if constexpr (std::is_same_v<Axis, axis::shard>)
+      return layout_.size<axis::context, axis::tensor>();
+    if constexpr (std::is_same_v<Axis, axis::replicate>)
+      return layout_.size<axis::shard, axis::context, axis::tensor>();
+    return layout_.size<axis::replicate, axis::shard, axis::context, axis::tensor>();
+  }
+
+  cluster::cluster const& machines_;
+  training_layout layout_;
+};
+
+/// Seconds of one pass.
+struct pass_time {
+  double compute = 0;
+  double waiting = 0;  ///< for exchanges along tensor and context
+  std::map<std::string_view, double> by_operation = {};
+  std::map<std::string_view, double> by_axis = {};  ///< the part of `waiting` of each axis
+
+  [[nodiscard]] double seconds() const { return compute + waiting; }
+};
+
+/// The time of a pass. A shift runs beside the operations after it until the next exchange; what is
+/// left of it then is waited for.
+[[nodiscard]] inline pass_time time_of(pass_work const& work, cluster::cluster const& machines,
+                                       axis_places const& places) {
+  pass_time out;
+  double rest = 0;  // seconds of a shift that are not over yet
+  std::string_view rest_axis;
+  auto const wait = [&](std::string_view axis, double seconds) {
+    if (seconds <= 0) return;
+    out.waiting += seconds;
+    out.by_axis[axis] += seconds;
+  };
+  for (auto const& item : work) {
+    if (auto const* const operation = std::get_if<cluster::operation_work>(&item)) {
+      double const seconds = machines.device.seconds(*operation);
+      out.compute += seconds;
+      out.by_operation[operation->name] += seconds;
+      rest -= seconds;
+      continue;
+    }
+    auto const& exchange = std::get<axis_exchange>(item);
+    double const seconds =
+        machines.links.ring_seconds(exchange.bytes, 1, places.named(exchange.axis));
+    if (!exchange.is_shift) {
+      wait(exchange.axis, seconds);
+      continue;
+    }
+    wait(rest_axis, rest);
+    rest = seconds;
+    rest_axis = exchange.axis;
+  }
+  wait(rest_axis, rest);
+  return out;
+}
+
+}  // namespace parallel::predict

@@ -1,0 +1,69 @@
+#include <mpt/plan/check_rows.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <parallel/core/hash.hpp>
+
+namespace mpt {
+namespace {
+
+[[nodiscard]] source_result result_of(std::vector<checked_row> rows) {
+  source_result out{.source = rows.front().source, .gpu = rows.front().gpu, .rows = rows.size()};
+  std::ranges::sort(rows, {}, [](checked_row const& r) {
+    return std::pair(parallel::fnv1a(r.location), r.location);
+  });
+  out.fitted = rows.size() < 2 ? 0 : std::min(most_fitted_rows, rows.size() / 2);
+  double logarithm = 0;
+  for (std::size_t i = 0; i < out.fitted; ++i)
+    logarithm += std::log(rows[i].measured / rows[i].predicted);
+  if (out.fitted > 0) out.factor = std::exp(logarithm / static_cast<double>(out.fitted));
+  std::vector<double> measured, predicted;
+  for (auto const& r : rows) {
+    measured.push_back(r.measured);
+    predicted.push_back(r.predicted);
+  }
+  for (std::size_t i = out.fitted; i < rows.size(); ++i) {
+    double const error = std::abs(rows[i].predicted * out.factor / rows[i].measured - 1);
+    out.mean_error += error / static_cast<double>(rows.size() - out.fitted);
+    if (error <= out.largest_error) continue;
+    out.largest_error = error;
+    out.largest_at = rows[i].location;
+  }
+  out.tau = kendall_tau(measured, predicted);
+  return out;
+}
+
+}  // namespace
+
+std::vector<source_result> check_rows(std::vector<checked_row> const& rows) {
+  std::map<std::pair<std::string, std::string>, std::vector<checked_row>> by_source;
+  for (auto const& row : rows) by_source[{row.source, row.gpu}].push_back(row);
+  std::vector<source_result> out;
+  for (auto& [name, members] : by_source) out.push_back(result_of(std::move(members)));
+  std::ranges::stable_sort(out, std::ranges::greater(), &source_result::rows);
+  return out;
+}
+
+double kendall_tau(std::vector<double> const& a, std::vector<double> const& b) {
+  double concordant = 0, opposite = 0, tied_a = 0, tied_b = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      double const product = (a[i] - a[j]) * (b[i] - b[j]);
+      if (product > 0) ++concordant;
+      if (product < 0) ++opposite;
+      if (product == 0 && a[i] != a[j]) ++tied_b;
+      if (product == 0 && b[i] != b[j]) ++tied_a;
+    }
+  double const pairs =
+      std::sqrt((concordant + opposite + tied_a) * (concordant + opposite + tied_b));
+  return pairs == 0 ? 1 : (concordant - opposite) / pairs;
+}
+
+std::string program_of(std::string const& source) {
+  auto const end = source.find_first_of("@,");
+  return source.substr(0, end);
+}
+
+}  // namespace mpt

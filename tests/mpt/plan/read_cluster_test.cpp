@@ -1,0 +1,58 @@
+#include <doctest/doctest.h>
+
+#include <mpt/plan/read_cluster.hpp>
+#include <mpt/yaml/document.hpp>
+
+namespace read_cluster_test {
+namespace {
+
+TEST_CASE("cluster: a name says devices and nodes, and a rate replaces the network's") {
+  auto const machines = mpt::read_cluster("h100x8x64");
+  CHECK(machines.nodes == 64);
+  CHECK(machines.devices() == 512);
+  CHECK(machines.device.peak == 989.4e12);
+  CHECK(mpt::read_cluster("h100").devices() == 8);
+  CHECK(mpt::read_cluster("a100x4").devices() == 4);
+  CHECK(mpt::read_cluster("h100x8x2", mpt::parse_rate("1Gb/s")).links.node_link.rate == 1e9 / 64);
+}
+
+TEST_CASE("cluster: every known device is complete") {
+  for (auto const& key : mpt::parse_yaml(mpt::detail::known_clusters, "clusters.yaml").keys) {
+    CAPTURE(key.name);
+    auto const machines = mpt::read_cluster(key.name);
+    CHECK(machines.available_memory() > 0);
+    CHECK(machines.device.products.contains(2));
+    CHECK(machines.links.node_link.rate > 0);
+    // the text for a file reads as the same cluster
+    mpt::config_report report;
+    auto const file = mpt::parse_yaml(mpt::cluster_file(key.name), "file");
+    auto const reread = mpt::read_cluster(mpt::config_reader(file, "", report), key.name);
+    CHECK(reread.device.memory == machines.device.memory);
+    CHECK(reread.devices() == machines.devices());
+  }
+}
+
+TEST_CASE("cluster: what cannot be is refused in one sentence") {
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(mpt::read_cluster("h10x8")),
+      "cluster: 'h10' is not known; there are h100, h200, b200, gb200, gb300, a100, "
+      "v100, rtx4090, as in h100x8x64 (64 nodes of 8); or give a YAML file in the "
+      "form of `plan --show-cluster h100`",
+      parallel::error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(mpt::read_cluster("h100x8x0")),
+                       "cluster: 'h100x8x0' has 0 nodes; it needs at least 1", parallel::error);
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(mpt::parse_rate("fast")),
+      "'fast' is not a rate; write 400Gb/s (bits), 50GB/s (bytes) or bytes a second",
+      parallel::error);
+}
+
+TEST_CASE("rates: bits and bytes a second") {
+  CHECK(mpt::parse_rate("400Gb/s") == 50e9);
+  CHECK(mpt::parse_rate("50GB/s") == 50e9);
+  CHECK(mpt::parse_rate("200Mb/s") == 25e6);
+  CHECK(mpt::parse_rate("1.2e9") == 1.2e9);
+}
+
+}  // namespace
+}  // namespace read_cluster_test
