@@ -98,6 +98,14 @@ std::vector<mpt::checked_row> predict_rows(std::filesystem::path const& file,
       auto config = mpt::read_train_config(mpt::make_document(row.yaml(), table.location()));
       auto const plan = mpt::plan_run<parallel::bf16>(config, machines.devices(), 0, std::nullopt);
       auto const predicted = mpt::predict_run<parallel::bf16>(config, plan, machines);
+      auto const& split = predicted.split;
+      double products = 0, attention = 0, others = 0;
+      for (auto const& [name, seconds] : predicted.by_operation)
+        (name == "matmul" ? products : name.starts_with("attention") ? attention : others) += seconds;
+      if (std::getenv("SPLIT"))
+        fmt::print("PARTS {} products {} attention {} others {} exchange {}\n", table.location(), products, attention, others, predicted.exchange_seconds);
+      if (std::getenv("SPLIT"))
+        fmt::print("SPLIT {} passes {:.4f} axes {:.4f} update {:.4f} gathers {:.4f} sums {:.4f} bubble {:.4f} end {:.4f} mb {}x{}\n", table.location(), split.passes, split.axes, split.update, split.gathers, split.sums, split.bubble, split.end, plan.split.accumulation, plan.split.microbatch);
       out.push_back({mpt::program_of(row.text("source")), row.text("gpu"), table.location(),
                      *measured, predicted.seconds});
     } catch (parallel::error const& problem) {

@@ -29,6 +29,7 @@ struct prediction {
   double utilisation = 0;        ///< MFU as metrics.hpp defines it
   int busiest_rank = 0;          ///< the pipeline rank that computes the longest
   predict::step_split split{};   ///< of that rank
+  double exchange_seconds = 0;  ///< of that rank's exchanges of values and gradients, hidden or not
   /// Seconds of that rank's passes, by operation
   std::map<std::string, double> by_operation{};
 };
@@ -103,7 +104,12 @@ prediction predict_run(train_config const& config, run_plan const& plan,
     out.split = split;
     out.busiest_rank = static_cast<int>(rank);
   }
-  detail::add_operations(out, steps[static_cast<std::size_t>(out.busiest_rank)], passes);
+  auto const busiest = static_cast<std::size_t>(out.busiest_rank);
+  for (std::size_t i = 0; i < steps[busiest].actions.size(); ++i) {
+    auto const& times = simulated.actions[busiest][i];
+    if (is_collective(steps[busiest].actions[i].kind)) out.exchange_seconds += times.end - times.begin;
+  }
+  detail::add_operations(out, steps[busiest], passes);
   out.tokens_per_second = static_cast<double>(config.data.global_train_batch_size) *
                           static_cast<double>(config.data.train_loader.max_seq_len) / out.seconds;
   double const peak = machines.device.peak * plan.layout.ranks();
