@@ -2,10 +2,12 @@
 //
 // Other programs than ours ran those steps. A source, one program on one kind of GPU, may have one
 // factor of efficiency: the geometric mean of measured over predicted seconds of at most five of
-// its rows, those whose location has the smallest hash. Errors are stated on the other rows.
+// its rows. They are those of the smallest checksums among the rows with an even one, from which
+// the costs of programs come too (programs.yaml). Errors are stated on the rows with an odd one.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,9 +18,10 @@ namespace mpt {
 struct checked_row {
   std::string source;  ///< the program, without the version and file
   std::string gpu;
-  std::string location;  ///< in the table
-  double measured = 0;   ///< seconds
-  double predicted = 0;  ///< seconds, before any factor
+  std::string location;        ///< in the table
+  double measured = 0;         ///< seconds
+  double predicted = 0;        ///< seconds, before any factor
+  std::uint64_t checksum = 0;  ///< of the row's text
 };
 
 /// What became of the rows of one source.
@@ -27,8 +30,9 @@ struct source_result {
   std::string gpu;
   std::size_t rows = 0;      ///< predicted
   std::size_t fitted = 0;    ///< of them, those that the factor was fitted on
+  std::size_t held_out = 0;  ///< of them, those that the errors are stated on
   double factor = 1;         ///< by which predictions are multiplied
-  double mean_error = 0;     ///< of the rows that were not fitted on, relative, without sign
+  double mean_error = 0;     ///< relative, without sign
   double largest_error = 0;  ///< likewise
   std::string largest_at{};  ///< the location of the largest
   double tau = 1;            ///< Kendall's tau-b of predicted and measured, over all rows
@@ -37,7 +41,8 @@ struct source_result {
 /// The most rows on which a factor is fitted.
 inline constexpr std::size_t most_fitted_rows = 5;
 
-/// The results by source, those with most rows first. With less than two rows nothing is fitted.
+/// The results by source, those with most rows first. A source without rows of odd checksums has no
+/// error.
 [[nodiscard]] std::vector<source_result> check_rows(std::vector<checked_row> const& rows);
 
 /// Kendall's tau-b of two lists of equal length: the share of pairs in the same order minus that in

@@ -107,8 +107,10 @@ prediction predict_run(train_config const& config, run_plan const& plan,
   auto const busiest = static_cast<std::size_t>(out.busiest_rank);
   for (std::size_t i = 0; i < steps[busiest].actions.size(); ++i) {
     auto const& times = simulated.actions[busiest][i];
-    if (is_collective(steps[busiest].actions[i].kind)) out.exchange_seconds += times.end - times.begin;
+    if (is_collective(steps[busiest].actions[i].kind))
+      out.exchange_seconds += times.end - times.begin;
   }
+  out.seconds += machines.program.exposed_exchanges * out.exchange_seconds;
   detail::add_operations(out, steps[busiest], passes);
   out.tokens_per_second = static_cast<double>(config.data.global_train_batch_size) *
                           static_cast<double>(config.data.train_loader.max_seq_len) / out.seconds;

@@ -8,6 +8,7 @@
 // or family.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,7 +32,8 @@ class published_row {
   /// The whole number of a column. Throws `error` that names the column if it has none.
   [[nodiscard]] int whole(std::string_view column, std::optional<int> fallback = {}) const;
   [[nodiscard]] std::string const& location() const { return location_; }
-
+  /// A checksum of all fields.
+  [[nodiscard]] std::uint64_t checksum() const;
   /// Seconds of the step, from the column step_s or the tokens a second; none if neither is there.
   [[nodiscard]] std::optional<double> seconds() const;
 

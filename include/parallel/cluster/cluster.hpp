@@ -6,6 +6,7 @@
 
 #include <parallel/cluster/network.hpp>
 #include <parallel/cluster/processor.hpp>
+#include <parallel/cluster/program_costs.hpp>
 #include <parallel/core/error.hpp>
 
 namespace parallel::cluster {
@@ -15,6 +16,7 @@ struct cluster {
   int nodes = 1;
   int devices_on_node = 1;
   processor device = {};
+  program_costs program = {};  ///< of the program that trains
   network links = {};
   std::uint64_t reserved_memory = 0;  ///< bytes of a device that programs and drivers take
   double disk_rate = 0;      ///< bytes a second that a node writes to the shared disk; 0: not known
@@ -26,6 +28,13 @@ struct cluster {
   /// Bytes of a device that a run may use.
   [[nodiscard]] std::uint64_t available_memory() const {
     return device.memory > reserved_memory ? device.memory - reserved_memory : 0;
+  }
+  /// Seconds of an operation by the program that trains.
+  [[nodiscard]] double seconds(operation_work const& work) const {
+    double const factor = work.kind == operation_kind::memory    ? program.elements
+                          : work.kind == operation_kind::product ? program.products
+                                                                 : program.attention;
+    return factor * device.seconds(work);
   }
   /// The place of groups of `ranks` that are `stride` ranks apart.
   [[nodiscard]] group_place place(int ranks, int stride) const {

@@ -24,7 +24,7 @@ struct processor {
   std::string name = {};
   std::uint64_t memory = 0;  ///< bytes
   double peak = 0;  ///< dense operations a second in bf16 by the data sheet, for utilisation
-  std::map<int, product_rates> products = {};  ///< by bytes of an element: 2 bf16, 4 float
+  std::map<int, product_rates> products = {};  ///< by bytes of an element: 1 fp8, 2 bf16, 4 float
   /// By the width of a head, in two-byte elements; a width between two takes the lower one's rate.
   std::map<int, attention_rates> attention = {};
   double memory_rate = 0;  ///< bytes a second that an operation of elements reads and writes

@@ -90,7 +90,7 @@ struct pass_time {
   };
   for (auto const& item : work) {
     if (auto const* const operation = std::get_if<cluster::operation_work>(&item)) {
-      double const seconds = machines.device.seconds(*operation);
+      double const seconds = machines.seconds(*operation);
       out.compute += seconds;
       out.by_operation[operation->name] += seconds;
       rest -= seconds;
@@ -98,6 +98,7 @@ struct pass_time {
     }
     auto const& exchange = std::get<axis_exchange>(item);
     double const seconds =
+        machines.program.axes *
         machines.links.ring_seconds(exchange.bytes, 1, places.named(exchange.axis));
     if (!exchange.is_shift) {
       wait(exchange.axis, seconds);

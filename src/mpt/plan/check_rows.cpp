@@ -4,33 +4,34 @@
 #include <cmath>
 #include <utility>
 
-#include <parallel/core/hash.hpp>
-
 namespace mpt {
 namespace {
 
 [[nodiscard]] source_result result_of(std::vector<checked_row> rows) {
   source_result out{.source = rows.front().source, .gpu = rows.front().gpu, .rows = rows.size()};
-  std::ranges::sort(rows, {}, [](checked_row const& r) {
-    return std::pair(parallel::fnv1a(r.location), r.location);
-  });
-  out.fitted = rows.size() < 2 ? 0 : std::min(most_fitted_rows, rows.size() / 2);
+  std::ranges::sort(rows, {}, &checked_row::checksum);
   double logarithm = 0;
-  for (std::size_t i = 0; i < out.fitted; ++i)
-    logarithm += std::log(rows[i].measured / rows[i].predicted);
+  for (auto const& r : rows)
+    if (r.checksum % 2 == 0 && out.fitted < most_fitted_rows) {
+      logarithm += std::log(r.measured / r.predicted);
+      ++out.fitted;
+    }
   if (out.fitted > 0) out.factor = std::exp(logarithm / static_cast<double>(out.fitted));
   std::vector<double> measured, predicted;
   for (auto const& r : rows) {
     measured.push_back(r.measured);
     predicted.push_back(r.predicted);
   }
-  for (std::size_t i = out.fitted; i < rows.size(); ++i) {
-    double const error = std::abs(rows[i].predicted * out.factor / rows[i].measured - 1);
-    out.mean_error += error / static_cast<double>(rows.size() - out.fitted);
+  for (auto const& r : rows) {
+    if (r.checksum % 2 == 0) continue;
+    ++out.held_out;
+    double const error = std::abs(r.predicted * out.factor / r.measured - 1);
+    out.mean_error += error;
     if (error <= out.largest_error) continue;
     out.largest_error = error;
-    out.largest_at = rows[i].location;
+    out.largest_at = r.location;
   }
+  if (out.held_out > 0) out.mean_error /= static_cast<double>(out.held_out);
   out.tau = kendall_tau(measured, predicted);
   return out;
 }

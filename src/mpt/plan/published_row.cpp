@@ -9,7 +9,7 @@
 
 #include <mpt/yaml/scalar.hpp>
 #include <parallel/core/error.hpp>
-
+#include <parallel/core/hash.hpp>
 namespace mpt {
 namespace {
 
@@ -72,11 +72,20 @@ constexpr std::array<known_shape, 24> known_shapes{{
   return found ? std::optional(value) : std::nullopt;
 }
 
+/// The number of heads nearest to `wanted` that divides the width.
+[[nodiscard]] int heads_near(int width, int wanted) {
+  for (int distance = 0; distance < width; ++distance)
+    for (int const heads : {wanted - distance, wanted + distance})
+      if (heads >= 1 && width % heads == 0) return heads;
+  return 1;
+}
+
 /// The lines of the model.
 [[nodiscard]] std::string model_lines(published_row const& row) {
   auto const shape = shape_of(row);
   int const width = row.whole("hidden"), layers = row.whole("layers");
-  int const heads = row.whole("heads", shape.heads > 0 ? shape.heads : std::max(1, width / 128));
+  int const usual_heads = shape.heads > 0 ? shape.heads : heads_near(width, width / 128);
+  int const heads = row.whole("heads", noted(row.text("notes"), "heads ").value_or(usual_heads));
   parallel::require(width % heads == 0, "its ", heads, " heads do not divide the width ", width);
   int const default_hidden = shape.hidden > 0 ? shape.hidden
                              : shape.gated    ? width * 8 / 3
@@ -121,6 +130,8 @@ int published_row::whole(std::string_view column, std::optional<int> fallback) c
                     " is ", text(column), ", not a whole number above 0");
   return static_cast<int>(*value);
 }
+
+std::uint64_t published_row::checksum() const { return parallel::fnv1a(fields_.dump()); }
 
 std::optional<double> published_row::seconds() const {
   if (auto const measured = number("step_s")) return measured;
@@ -179,8 +190,11 @@ std::string published_row::yaml() const {
 std::string published_row::cluster() const {
   auto const gpu = text("gpu");
   int const gpus = whole("gpus");
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> names{
-      {{"H100-80GB", "h100"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> names{
+      {{"B300", "b300"},
+       {"RTXPRO6000", "rtxpro6000"},
+       {"MI300X", "mi300x"},
+       {"H100-80GB", "h100"},
        {"H200", "h200"},
        {"A100-80GB", "a100"},
        {"B200", "b200"},

@@ -100,7 +100,7 @@ void read_attention(config_reader reader, cluster::processor& out) {
                "must be less than the memory of the device");
   out.peak = positive(reader, "peak");
   auto products = reader.section("products");
-  for (auto const& [key, bytes] : {std::pair{"bf16", 2}, {"fp32", 4}, {"fp64", 8}})
+  for (auto const& [key, bytes] : {std::pair{"fp8", 1}, {"bf16", 2}, {"fp32", 4}, {"fp64", 8}})
     if (products.has_key(key)) out.products.emplace(bytes, read_products(products.section(key)));
   products.finish();
   reader.check("products", !out.products.empty(), "missing; give bf16 or fp32, or both");

@@ -17,15 +17,26 @@ TEST_CASE("Kendall's tau: the share of pairs in the same order, corrected for ti
 TEST_CASE("checked rows: a factor is fitted on at most five rows, and errors are of the others") {
   std::vector<mpt::checked_row> rows;
   for (int i = 1; i <= 20; ++i)
-    rows.push_back({"owner/program", "H100", "table.csv:" + std::to_string(i), 2.0 * i, 1.0 * i});
+    rows.push_back({.source = "owner/program",
+                    .gpu = "H100",
+                    .location = "table.csv:" + std::to_string(i),
+                    .measured = 2.0 * i,
+                    .predicted = 1.0 * i,
+                    .checksum = static_cast<std::uint64_t>(i)});
   auto const exact = mpt::check_rows(rows);
   REQUIRE(exact.size() == 1);
   CHECK(exact[0].rows == 20);
   CHECK(exact[0].fitted == 5);
+  CHECK(exact[0].held_out == 10);
   CHECK(exact[0].factor == doctest::Approx(2));
   CHECK(exact[0].mean_error == doctest::Approx(0));
   CHECK(exact[0].tau == 1);
-  rows.push_back({"owner/other", "H100", "table.csv:30", 3, 1});
+  rows.push_back({.source = "owner/other",
+                  .gpu = "H100",
+                  .location = "table.csv:30",
+                  .measured = 3,
+                  .predicted = 1,
+                  .checksum = 7});
   auto const sources = mpt::check_rows(rows);
   REQUIRE(sources.size() == 2);
   CHECK(sources[1].fitted == 0);

@@ -1,0 +1,158 @@
+#include <planner/check_table.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <mpt/config/read_train.hpp>
+#include <mpt/console/table.hpp>
+#include <mpt/finetune/csv_rows.hpp>
+#include <mpt/plan/check_rows.hpp>
+#include <mpt/plan/known_programs.hpp>
+#include <mpt/plan/predict_run.hpp>
+#include <mpt/plan/published_row.hpp>
+#include <mpt/plan/read_cluster.hpp>
+#include <mpt/yaml/document.hpp>
+#include <nlohmann/json.hpp>
+
+namespace apps {
+namespace {
+
+/// A predicted row and what its step consists of.
+struct predicted_row {
+  mpt::checked_row row;
+  mpt::prediction prediction;
+};
+
+struct predicted_table {
+  std::vector<predicted_row> rows;
+  std::map<std::string, int> refused;  // the number of rows that cannot be predicted, by reason
+};
+
+/// Makes products of a model in bf16 run at the rates of the precision that a row names.
+void set_precision(parallel::cluster::cluster& machines, std::string const& precision) {
+  auto& products = machines.device.products;
+  if (precision == "bf16" || precision == "fp16") return;
+  bool const is_fp8 = precision.starts_with("fp8") || precision.starts_with("mxfp8");
+  parallel::require(is_fp8, "its precision is ", precision, "; bf16, fp16 and fp8 are predicted");
+  parallel::require(products.contains(1), "its GPU has no rates of products in fp8");
+  products[2] = products.at(1);
+  machines.device.peak *= 2;
+}
+
+[[nodiscard]] predicted_row predict_row(mpt::published_row const& row) {
+  auto const measured = row.seconds();
+  parallel::require(measured.has_value(), "it has no time");
+  auto machines = mpt::read_cluster(row.cluster());
+  set_precision(machines, row.text("precision"));
+  auto const program = mpt::program_of(row.text("source"));
+  bool const is_fp8 = row.text("precision").find("fp8") != std::string::npos;
+  std::string const gpu = row.text("gpu") + (is_fp8 ? " fp8" : "");
+  machines.program = mpt::costs_of_program(program, gpu, row.text("notes"));
+  auto const config = mpt::read_train_config(mpt::make_document(row.yaml(), row.location()));
+  auto const plan = mpt::plan_run<parallel::bf16>(config, machines.devices());
+  auto predicted = mpt::predict_run<parallel::bf16>(config, plan, machines);
+  parallel::require(predicted.utilisation * predicted.seconds < *measured,
+                    "its step is faster than the peak of its GPUs allows");
+  mpt::checked_row checked{.source = program,
+                           .gpu = gpu,
+                           .location = row.location(),
+                           .measured = *measured,
+                           .predicted = predicted.seconds,
+                           .checksum = row.checksum()};
+  return {std::move(checked), std::move(predicted)};
+}
+
+[[nodiscard]] predicted_table predict_table(std::filesystem::path const& file) {
+  predicted_table out;
+  mpt::finetune::csv_rows table(file);
+  for (nlohmann::json fields; table.next(fields);) {
+    mpt::published_row const row(fields, table.location());
+    try {
+      out.rows.push_back(predict_row(row));
+    } catch (parallel::error const& problem) {
+      std::string reason = problem.what();
+      if (reason.starts_with(table.location())) reason.erase(0, table.location().size() + 2);
+      ++out.refused[reason];
+    }
+  }
+  return out;
+}
+
+/// Seconds of the operations whose names begin with a text.
+[[nodiscard]] double seconds_of(mpt::prediction const& p, std::string_view beginning) {
+  double out = 0;
+  for (auto const& [name, seconds] : p.by_operation)
+    if (name.starts_with(beginning)) out += seconds;
+  return out;
+}
+
+[[nodiscard]] nlohmann::ordered_json json_of(predicted_row const& r) {
+  auto const& p = r.prediction;
+  double const products = seconds_of(p, "matmul"), attention = seconds_of(p, "attention");
+  return {{"program", r.row.source},
+          {"gpu", r.row.gpu},
+          {"location", r.row.location},
+          {"is_held_out", r.row.checksum % 2 == 1},
+          {"measured", r.row.measured},
+          {"predicted", r.row.predicted},
+          {"products", products},
+          {"attention", attention},
+          {"elements", seconds_of(p, "") - products - attention},
+          {"axes", p.split.axes},
+          {"exchanges", p.exchange_seconds},
+          {"bubble", p.split.bubble + p.split.end}};
+}
+
+/// The end of a location, "file.csv:12".
+[[nodiscard]] std::string short_location(std::string const& location) {
+  return location.substr(location.find_last_of('/') + 1);
+}
+
+void print_results(std::vector<mpt::source_result> const& results) {
+  std::vector<std::vector<std::string>> lines{{"program", "GPU", "rows", "fitted", "factor",
+                                               "held out", "mean error", "largest", "tau",
+                                               "largest at"}};
+  double errors = 0;
+  std::size_t held_out = 0;
+  for (auto const& s : results) {
+    auto const percent = [&](double share) {
+      return s.held_out == 0 ? "" : fmt::format("{:.1f} %", 100 * share);
+    };
+    lines.push_back({s.source, s.gpu, std::to_string(s.rows), std::to_string(s.fitted),
+                     fmt::format("{:.3f}", s.factor), std::to_string(s.held_out),
+                     percent(s.mean_error), percent(s.largest_error), fmt::format("{:.2f}", s.tau),
+                     short_location(s.largest_at)});
+    errors += s.mean_error * static_cast<double>(s.held_out);
+    held_out += s.held_out;
+  }
+  fmt::print("{}", mpt::console::markdown_table(
+                       lines, {false, false, true, true, true, true, true, true, true, false}));
+  if (held_out > 0)
+    fmt::print("\n{} rows held out: mean error {:.1f} %\n", held_out,
+               100 * errors / static_cast<double>(held_out));
+}
+
+}  // namespace
+
+void check_table(std::filesystem::path const& file, results_file const& json) {
+  auto const table = predict_table(file);
+  nlohmann::ordered_json document{{"rows", nlohmann::ordered_json::array()},
+                                  {"refused", table.refused}};
+  std::vector<mpt::checked_row> rows;
+  for (auto const& r : table.rows) {
+    document["rows"].push_back(json_of(r));
+    rows.push_back(r.row);
+  }
+  json.write(document);
+  if (json.is_printed_alone()) return;
+  print_results(mpt::check_rows(rows));
+  for (auto const& [reason, count] : table.refused)
+    fmt::print("{} rows not predicted: {}\n", count, reason);
+}
+
+}  // namespace apps
