@@ -7,32 +7,39 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include <mpt/console/format.hpp>
+#include <mpt/console/table.hpp>
 #include <mpt/plan/read_cluster.hpp>
+#include <mpt/yaml/scalar.hpp>
 
 #include <cli/app.hpp>
 #include <cli/results_file.hpp>
 #include <planner/best_layouts.hpp>
 #include <planner/check_table.hpp>
+#include <planner/print_layouts.hpp>
 
 namespace {
 
-/// The overrides that are for the plan itself, taken out of those for the file.
-struct plan_options {
-  std::string cluster, network, layout;
+/// The settings that are for the plan itself, taken out of those for the file.
+struct plan_settings {
+  std::string cluster, network, layout, scale, price;
 };
 
-plan_options take_options(std::vector<std::string>& overrides) {
-  plan_options out;
-  for (auto const& [key, target] :
-       {std::pair{"cluster=", &out.cluster}, std::pair{"network=", &out.network},
-        std::pair{"layout=", &out.layout}})
-    std::erase_if(overrides, [key = std::string_view(key), target = target](auto const& text) {
+plan_settings take_settings(std::vector<std::string>& overrides) {
+  plan_settings out;
+  std::pair<std::string_view, std::string*> const keys[] = {{"cluster=", &out.cluster},
+                                                            {"network=", &out.network},
+                                                            {"layout=", &out.layout},
+                                                            {"scale=", &out.scale},
+                                                            {"price=", &out.price}};
+  for (auto const& [key, target] : keys)
+    std::erase_if(overrides, [key = key, target = target](std::string const& text) {
       if (!text.starts_with(key)) return false;
       *target = text.substr(key.size());
       return true;
@@ -40,35 +47,100 @@ plan_options take_options(std::vector<std::string>& overrides) {
   return out;
 }
 
-void print(apps::candidate const& c) {
-  auto const& p = c.prediction;
-  auto const share = [&](double seconds) { return 100 * seconds / p.seconds; };
-  fmt::print(
-      "{:9.4f} s  {:12.0f} tokens/s  MFU {:5.1f} %  {:>9}  passes {:4.1f} axes {:4.1f} update "
-      "{:4.1f} gathers {:4.1f} sums {:4.1f} bubble {:4.1f} end {:4.1f}  mb {} x {}  {} | {}\n",
-      p.seconds, p.tokens_per_second, 100 * p.utilisation,
-      mpt::console::bytes(static_cast<double>(c.plan.memory.total())), share(p.split.passes),
-      share(p.split.axes), share(p.split.update), share(p.split.gathers), share(p.split.sums),
-      share(p.split.bubble), share(p.split.end), c.plan.split.accumulation, c.plan.split.microbatch,
-      describe_layout(c.config.execution, c.plan.layout), fmt::join(c.settings, " "));
+/// The numbers of nodes of "1,2,4".
+std::vector<int> node_counts(std::string_view text) {
+  std::vector<int> out;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    auto const end = std::min(text.find(',', begin), text.size());
+    auto const count = mpt::parse_integer(text.substr(begin, end - begin));
+    parallel::require(count && *count >= 1 && *count <= 1 << 20, "scale=", text,
+                      ": expected numbers of nodes such as 1,2,4,8");
+    out.push_back(static_cast<int>(*count));
+    begin = end + 1;
+  }
+  return out;
 }
 
-void foretell(std::filesystem::path const& file, std::vector<std::string> overrides) {
-  auto const options = take_options(overrides);
-  parallel::require(!options.cluster.empty(), "plan: which cluster? write cluster=h100x8x64");
-  auto const machines = mpt::read_cluster(
-      options.cluster, options.network.empty() ? 0 : mpt::parse_rate(options.network));
-  apps::training_file source(file);
-  if (options.layout == "file") {
-    auto const found = apps::predict_settings(source, overrides, {}, machines);
-    require_fits(found.plan);
-    print(found);
-    for (auto const& [name, seconds] : found.prediction.by_operation)
-      fmt::print("  {:24} {:.5f} s\n", name, seconds);
-    return;
+[[noreturn]] void fail_to_fit(apps::training_file& source,
+                              std::vector<std::string> const& overrides,
+                              parallel::cluster::cluster machines) {
+  auto const name = machines.name;
+  for (int nodes = 2 * machines.nodes; nodes <= 4096; nodes *= 2) {
+    machines.nodes = nodes;
+    if (!apps::best_layouts(source, overrides, machines).empty())
+      parallel::fail("plan: no layout fits on ", name,
+                     "; the fewest nodes, doubled, on which one fits are ", nodes);
   }
-  auto const found = apps::best_layouts(source, overrides, machines);
-  for (std::size_t i = 0; i < std::min<std::size_t>(10, found.size()); ++i) print(found[i]);
+  parallel::fail(
+      "plan: no layout fits on ", name,
+      " or on more such nodes; take devices with more memory, or a smaller model or max_seq_len");
+}
+
+/// Tokens a second by the number of nodes, against the bar of 80 % of the smallest number's rate.
+void print_scaling(apps::training_file& source, std::vector<std::string> const& overrides,
+                   parallel::cluster::cluster machines, std::vector<int> const& counts) {
+  std::vector<std::vector<std::string>> rows{
+      {"nodes", "devices", "best layout", "tokens/s", "of linear", "80 %"}};
+  double first_rate = 0;
+  for (int const nodes : counts) {
+    machines.nodes = nodes;
+    auto const found = apps::best_layouts(source, overrides, machines);
+    if (found.empty()) {
+      rows.push_back(
+          {std::to_string(nodes), std::to_string(machines.devices()), "none fits", "", "", ""});
+      continue;
+    }
+    double const rate = found.front().prediction.tokens_per_second;
+    if (first_rate == 0) first_rate = rate / nodes;
+    double const share = rate / nodes / first_rate;
+    rows.push_back({std::to_string(nodes), std::to_string(machines.devices()),
+                    name_of_layout(found.front()),
+                    mpt::console::grouped(static_cast<std::int64_t>(rate)),
+                    fmt::format("{:.0f} %", 100 * share), share >= 0.8 ? "yes" : "no"});
+  }
+  fmt::print("{}", mpt::console::markdown_table(rows, {true, true, false, true, true, false}));
+}
+
+void foretell(std::filesystem::path const& file, std::vector<std::string> overrides,
+              apps::results_file const& json) {
+  auto const settings = take_settings(overrides);
+  parallel::require(!settings.cluster.empty(), "plan: which cluster? write cluster=h100x8x64");
+  auto machines = mpt::read_cluster(
+      settings.cluster, settings.network.empty() ? 0 : mpt::parse_rate(settings.network));
+  if (!settings.price.empty()) {
+    auto const price = mpt::parse_number(settings.price);
+    parallel::require(price && *price > 0, "price=", settings.price,
+                      ": expected the price of a device for an hour");
+    machines.price = *price;
+  }
+  parallel::require(settings.layout.empty() || settings.layout == "file",
+                    "layout=", settings.layout,
+                    ": there is layout=file, the layout that the file has");
+  apps::training_file source(file);
+  if (!settings.scale.empty())
+    return print_scaling(source, overrides, machines, node_counts(settings.scale));
+  std::vector<apps::candidate> found;
+  if (settings.layout == "file") {
+    found.push_back(apps::predict_settings(source, overrides, {}, machines));
+    require_fits(found.front().plan);
+  } else {
+    found = apps::best_layouts(source, overrides, machines);
+    if (found.empty()) fail_to_fit(source, overrides, machines);
+  }
+  nlohmann::ordered_json document{{"cluster", machines.name}, {"devices", machines.devices()}};
+  auto& layouts = document["layouts"] = nlohmann::ordered_json::array();
+  for (auto const& c : found) layouts.push_back(json_of(c));
+  json.write(document);
+  if (json.is_printed_alone()) return;
+  fmt::print("{} on {}: {} devices, {} each\n\n", found.front().config.run.name, machines.name,
+             machines.devices(),
+             mpt::console::bytes(static_cast<double>(machines.available_memory())));
+  print_best(found, machines);
+  print_duration(found.front(), machines);
+  print_sensitivity(found.front(), machines);
+  if (!found.front().settings.empty())
+    fmt::print("run it with\n  pretrain {} {}\n", file.string(),
+               fmt::join(found.front().settings, " "));
 }
 
 }  // namespace
@@ -79,18 +151,22 @@ int main(int argc, char** argv) {
   CLI::App app{"Foretell a training run on a cluster: its fastest layouts, memory and time"};
   apps::add_examples(
       app, {"plan apps/configs/mpt/70b.yaml cluster=h100x8x64", "plan check published_steps.csv"});
-  apps::results_file json;
+  apps::results_file plan_json, json;
+  std::string shown;
   auto* const check =
       app.add_subcommand("check", "compare predictions with a table of published steps");
   check->add_option("table", published, "CSV file")->required()->check(CLI::ExistingFile);
   json.add_to(*check, "every row's prediction");
+  plan_json.add_to(app, "every layout that fits");
+  app.add_option("--show-cluster", shown, "print a known cluster as a file to change");
   app.add_option("config", file, "training YAML")->check(CLI::ExistingFile);
   app.add_option("overrides", overrides,
                  "cluster=NAME, network=RATE, and key.sub=value, which replaces the YAML's value");
   auto const body = [&] {
     if (check->parsed()) return apps::check_table(published, json);
+    if (!shown.empty()) return fmt::print("{}", mpt::cluster_file(shown));
     parallel::require(!file.empty(), "plan: which run? give a training YAML");
-    foretell(file, overrides);
+    foretell(file, overrides, plan_json);
   };
   return apps::run(app, argc, argv, true, body);
 }

@@ -24,8 +24,15 @@ void add_if_it_fits(std::vector<candidate>& found, training_file& source,
   }
 }
 
+/// Sorts by time, then memory. Of several that are equal in both, the first that was tried stays:
+/// the one with the lowest ZeRO stage.
 void sort_by_time(std::vector<candidate>& found) {
-  std::ranges::stable_sort(found, {}, [](candidate const& c) { return c.prediction.seconds; });
+  auto const time_and_memory = [](candidate const& c) {
+    return std::pair(c.prediction.seconds, c.plan.memory.total());
+  };
+  std::ranges::stable_sort(found, {}, time_and_memory);
+  auto const repeated = std::ranges::unique(found, {}, time_and_memory);
+  found.erase(repeated.begin(), repeated.end());
 }
 
 }  // namespace

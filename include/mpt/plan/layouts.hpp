@@ -17,7 +17,7 @@ namespace mpt {
 [[nodiscard]] std::vector<settings> layout_settings(train_config const& config,
                                                     parallel::cluster::cluster const& machines);
 
-/// Variations of one layout: schedules of the pipeline, microbatches, recomputation, gradients
+/// Variations of one of layout_settings: schedules of the pipeline, microbatches, recomputation, gradients
 /// exchanged in bf16, and the optimizer's states in the host's memory.
 [[nodiscard]] std::vector<settings> variations_of(settings const& layout,
                                                   train_config const& config);

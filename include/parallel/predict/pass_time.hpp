@@ -35,9 +35,13 @@ class axis_places {
   [[nodiscard]] cluster::group_place replicas(int count) const {
     return machines_.place(count, stride<axis::replicate>());
   }
-  /// A rank and the next one of the pipeline.
-  [[nodiscard]] cluster::group_place next_stage() const {
-    return machines_.place(2, stride<axis::pipeline>());
+  /// Two ranks of the pipeline and those that differ from them along other axes: on one node if
+  /// each of them is on the node of the other stage's.
+  [[nodiscard]] cluster::group_place stages(int one, int other) const {
+    int const node = machines_.devices_on_node, size = stride<axis::pipeline>();
+    int const low = std::min(one, other) * size, high = (std::max(one, other) + 1) * size - 1;
+    return {
+        .ranks = 2, .ranks_on_node = low / node == high / node ? 2 : 1, .devices_on_node = node};
   }
   [[nodiscard]] cluster::group_place whole_run() const {
     return machines_.place(layout_.ranks(), 1);

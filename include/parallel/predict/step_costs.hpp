@@ -63,7 +63,8 @@ class step_costs {
       case reduce: return reduced(a);
       case reduce_tied:
         return exchange(cluster::exchange_kind::all_reduce,
-                        owned(plan_.unit_of(a)) * sizes_.gradient_bytes, places_.next_stage());
+                        owned(plan_.unit_of(a)) * sizes_.gradient_bytes,
+                        places_.stages(0, plan_.ranks - 1));
       case reduce_scalars:
         return exchange(cluster::exchange_kind::all_reduce, 64, places_.whole_run());
       case prepare:
@@ -100,8 +101,8 @@ class step_costs {
   [[nodiscard]] action_cost edge_cost(train::action const& a) const {
     if (!a.is_message()) return moved(sizes_.boundary_bytes, 2);
     if (pipeline::receives(a.edge)) return {};
-    return {machines_.links.seconds(cluster::exchange_kind::message, sizes_.boundary_bytes,
-                                    places_.next_stage())};
+    auto const place = places_.stages(plan_.rank, plan_.link_at(a.lane).first);
+    return {machines_.links.seconds(cluster::exchange_kind::message, sizes_.boundary_bytes, place)};
   }
   [[nodiscard]] action_cost exchange(cluster::exchange_kind kind, double bytes,
                                      cluster::group_place const& place) const {

@@ -1,6 +1,8 @@
 #include <mpt/plan/layouts.hpp>
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -53,12 +55,16 @@ std::vector<settings> layout_settings(train_config const& config,
         if (config.data.global_train_batch_size < data) continue;
         int const near = std::max(1, machines.devices_on_node / tensor / context);
         for (auto const& zero : stages_of_zero(data, near, pipeline > 1)) {
-          settings layout{fmt::format("parallelism.tensor={}", tensor),
-                          fmt::format("parallelism.context={}", context),
-                          fmt::format("parallelism.pipeline={}", pipeline),
-                          "device_train_microbatch_size=auto"};
+          settings layout = zero;
+          auto const& written = config.execution.parallelism;
+          for (auto const& [name, degree, written_degree] :
+               {std::tuple{"tensor", tensor, written.tensor},
+                {"context", context, written.context},
+                {"pipeline", pipeline, written.pipeline}})
+            if (degree != written_degree)
+              layout.push_back(fmt::format("parallelism.{}={}", name, degree));
           if (tensor > 1) layout.emplace_back("parallelism.sequence_parallel=true");
-          layout.insert(layout.end(), zero.begin(), zero.end());
+          layout.emplace_back("device_train_microbatch_size=auto");  // the last, which is replaced
           out.push_back(std::move(layout));
         }
       }
@@ -67,14 +73,17 @@ std::vector<settings> layout_settings(train_config const& config,
 }
 
 std::vector<settings> variations_of(settings const& layout, train_config const& config) {
-  std::vector<settings> out{layout};
+  std::vector<settings> out;
   auto const add = [&](std::string const& setting) {
     auto varied = layout;
     varied.push_back(setting);
     out.push_back(std::move(varied));
   };
-  for (int const sequences : {1, 2, 4, 8})
-    add(fmt::format("device_train_microbatch_size={}", sequences));
+  for (int const sequences : {1, 2, 4, 8}) {
+    auto varied = layout;
+    varied.back() = fmt::format("device_train_microbatch_size={}", sequences);
+    out.push_back(std::move(varied));
+  }
   add("fsdp_config.activation_checkpointing=true");
   if (config.execution.reduce_dtype == parallel::zero::reduce_dtype::full)
     add("fsdp_config.mixed_precision=PURE");
