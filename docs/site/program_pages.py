@@ -7,7 +7,7 @@ import subprocess
 import textwrap
 
 PROGRAMS = ("prepare", "train_tokenizer", "pretrain", "finetune", "evaluate", "generate", "convert", "checkpoint", "launch",
-            "flight", "quickstart", "report", "fetch", "track")
+            "flight", "quickstart", "report", "fetch", "track", "plan")
 ROLES = {"effective": "", "without_effect": "no effect here", "restricted": "not supported"}
 
 
