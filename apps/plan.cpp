@@ -68,37 +68,39 @@ std::vector<int> node_counts(std::string_view text) {
   for (int nodes = 2 * machines.nodes; nodes <= 4096; nodes *= 2) {
     machines.nodes = nodes;
     if (!apps::best_layouts(source, overrides, machines).empty())
-      parallel::fail("plan: no layout fits on ", name,
-                     "; the fewest nodes, doubled, on which one fits are ", nodes);
+      parallel::fail("plan: no layout fits on ", name, "; on ", nodes, " nodes one does");
   }
-  parallel::fail(
-      "plan: no layout fits on ", name,
-      " or on more such nodes; take devices with more memory, or a smaller model or max_seq_len");
+  parallel::fail("plan: no layout fits on ", name,
+                 " or on more such nodes; take devices with more memory, or a smaller model or "
+                 "max_seq_len");
 }
 
 /// Tokens a second by the number of nodes, against the bar of 80 % of the smallest number's rate.
 void print_scaling(apps::training_file& source, std::vector<std::string> const& overrides,
                    parallel::cluster::cluster machines, std::vector<int> const& counts) {
   std::vector<std::vector<std::string>> rows{
-      {"nodes", "devices", "best layout", "tokens/s", "of linear", "80 %"}};
+      {"nodes", "devices", "best layout", "tokens/s", "of linear", "80 %", "days"}};
   double first_rate = 0;
   for (int const nodes : counts) {
     machines.nodes = nodes;
     auto const found = apps::best_layouts(source, overrides, machines);
     if (found.empty()) {
       rows.push_back(
-          {std::to_string(nodes), std::to_string(machines.devices()), "none fits", "", "", ""});
+          {std::to_string(nodes), std::to_string(machines.devices()), "none fits", "", "", "", ""});
       continue;
     }
     double const rate = found.front().prediction.tokens_per_second;
     if (first_rate == 0) first_rate = rate / nodes;
     double const share = rate / nodes / first_rate;
+    auto const days = days_of_run(found.front());
     rows.push_back({std::to_string(nodes), std::to_string(machines.devices()),
                     name_of_layout(found.front()),
                     mpt::console::grouped(static_cast<std::int64_t>(rate)),
-                    fmt::format("{:.0f} %", 100 * share), share >= 0.8 ? "yes" : "no"});
+                    fmt::format("{:.0f} %", 100 * share), share >= 0.8 ? "yes" : "no",
+                    days ? fmt::format("{:.1f}", *days) : ""});
   }
-  fmt::print("{}", mpt::console::markdown_table(rows, {true, true, false, true, true, false}));
+  fmt::print("{}",
+             mpt::console::markdown_table(rows, {true, true, false, true, true, false, true}));
 }
 
 void foretell(std::filesystem::path const& file, std::vector<std::string> overrides,

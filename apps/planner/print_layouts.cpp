@@ -69,6 +69,15 @@ struct layout_kind {
       {"pipeline", [](candidate const& c) { return c.config.execution.parallelism.pipeline > 1; }}};
 }
 
+/// The steps of the whole run; none where they need its data.
+[[nodiscard]] std::optional<std::int64_t> batches_of_run(candidate const& c) {
+  try {
+    return total_batches(clock_of(c.config.data, c.config.run));
+  } catch (parallel::error const&) {  // epochs need the data
+    return std::nullopt;
+  }
+}
+
 /// The seconds of a step of `c` on other machines.
 [[nodiscard]] double seconds_on(candidate const& c, parallel::cluster::cluster const& machines) {
   return with_element(c.config.execution.precision, [&]<class T>(T) {
@@ -146,18 +155,22 @@ void print_best(std::vector<candidate> const& found, parallel::cluster::cluster 
   fmt::print("{}\n", mpt::console::markdown_table(kinds, {false, false, true, true, false}));
 }
 
+std::optional<double> days_of_run(candidate const& c) {
+  auto const batches = batches_of_run(c);
+  if (!batches) return std::nullopt;
+  return static_cast<double>(*batches) * c.prediction.seconds / 86400;
+}
+
 void print_duration(candidate const& best, parallel::cluster::cluster const& machines) {
-  std::int64_t batches = 0;
-  try {
-    batches = total_batches(clock_of(best.config.data, best.config.run));
-  } catch (parallel::error const&) {  // epochs need the data
+  auto const days = days_of_run(best);
+  if (!days) {
     fmt::print("max_duration is in epochs: how long the run takes needs its data\n");
     return;
   }
-  double const hours = static_cast<double>(batches) * best.prediction.seconds / 3600;
-  double const device_hours = hours * machines.devices();
-  fmt::print("the run: {} steps, {:.1f} days, {} device hours", mpt::console::grouped(batches),
-             hours / 24, mpt::console::grouped(static_cast<std::int64_t>(device_hours)));
+  double const device_hours = 24 * *days * machines.devices();
+  fmt::print("the run: {} steps, {:.1f} days, {} device hours",
+             mpt::console::grouped(*batches_of_run(best)), *days,
+             mpt::console::grouped(static_cast<std::int64_t>(device_hours)));
   if (machines.price > 0)
     fmt::print(", {} at {} an hour",
                mpt::console::grouped(static_cast<std::int64_t>(device_hours * machines.price)),

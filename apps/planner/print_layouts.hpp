@@ -2,6 +2,7 @@
 // kind with its reason, how long the run takes, and what the prediction depends on most.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,10 @@ namespace apps {
 /// Prints the ten fastest layouts, and the fastest of every kind.
 void print_best(std::vector<candidate> const& found, parallel::cluster::cluster const& machines);
 
-/// Prints seconds, days and device hours of the whole run, and what it costs where the cluster has
+/// The days that the whole run takes; none where that needs its data, as with a duration in epochs.
+[[nodiscard]] std::optional<double> days_of_run(candidate const& c);
+
+/// Prints steps, days and device hours of the whole run, and what it costs where the cluster has
 /// a price.
 void print_duration(candidate const& best, parallel::cluster::cluster const& machines);
 

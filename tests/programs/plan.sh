@@ -55,7 +55,7 @@ python3 -c 'import json; rows = json.load(open("check.json"))["rows"]; assert le
 refused "which cluster? write cluster=h100x8x64" "$config"
 refused "'h10' is not known; there are h100" "$config" cluster=h10x8
 refused "'fast' is not a rate" "$config" cluster=h100x8 network=fast
-refused "no layout fits on h100x1; the fewest nodes, doubled, on which one fits are" "$source_root/apps/configs/mpt/30b.yaml" cluster=h100x1
+refused "no layout fits on h100x1; on 16 nodes one does" "$source_root/apps/configs/mpt/30b.yaml" cluster=h100x1
 "$programs/plan" --show-cluster h100 > mine.yaml || fail "--show-cluster"
 plan "$config" cluster=mine.yaml:2 --json mine.json
 cmp -s <(grep seconds mine.json) <(grep seconds fast.json) || fail "a cluster of a file is another than the known one"

@@ -155,6 +155,17 @@ void read_attention(config_reader reader, cluster::processor& out) {
   return *found;
 }
 
+/// The longest name of a known device with which a text begins, up to its end or an x; the text up
+/// to its first x if there is none.
+[[nodiscard]] std::string known_name_in(config_node const& document, std::string const& text) {
+  std::string found;
+  for (auto const& key : document.keys) {
+    bool const begins = text == key.name || text.starts_with(key.name + 'x');
+    if (begins && key.name.size() > found.size()) found = key.name;
+  }
+  return found.empty() ? text.substr(0, text.find('x')) : found;
+}
+
 }  // namespace
 
 double parse_rate(std::string_view text) {
@@ -211,11 +222,16 @@ cluster::cluster read_cluster(std::string const& text, double rate) {
     nodes = take_number(name, ':');
     node = load_document(name);
   } else {
-    auto const last_number = take_number(name, 'x');
-    auto const first_number = last_number ? take_number(name, 'x') : std::nullopt;
+    document = known_document();
+    name = known_name_in(document, text);
+    auto sizes = text.substr(name.size());  // "", "x8" or "x8x64"
+    auto const last_number = take_number(sizes, 'x');
+    auto const first_number = last_number ? take_number(sizes, 'x') : std::nullopt;
+    parallel::require(sizes.empty(), "cluster: '", printable(text),
+                      "': expected a device, the devices a node and the nodes, as in ", name,
+                      "x8x64");
     devices = first_number ? first_number : last_number;
     if (first_number) nodes = last_number;
-    document = known_document();
     node = known_cluster(document, name);
   }
   auto out = read_cluster(config_reader(node, "", report), name);

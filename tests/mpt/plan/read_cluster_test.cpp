@@ -13,7 +13,25 @@ TEST_CASE("cluster: a name says devices and nodes, and a rate replaces the netwo
   CHECK(machines.device.peak == 989.4e12);
   CHECK(mpt::read_cluster("h100").devices() == 8);
   CHECK(mpt::read_cluster("a100x4").devices() == 4);
+  CHECK(mpt::read_cluster("rtx4090x4x2").devices() == 8);
   CHECK(mpt::read_cluster("h100x8x2", mpt::parse_rate("1Gb/s")).links.node_link.rate == 1e9 / 64);
+}
+
+TEST_CASE(
+    "cluster: all_reduce over 16 nodes of 8 H100 takes what a published table says, within 10 %") {
+  auto const machines = mpt::read_cluster("h100x8x16");
+  auto const place = machines.place(128, 1);
+  // nccl-tests, out of place: bytes and microseconds
+  for (auto const& [bytes, microseconds] : {std::pair{8.0, 63.25},
+                                            {1048576.0, 122.6},
+                                            {67108864.0, 943.5},
+                                            {1073741824.0, 6753.0},
+                                            {4294967296.0, 23774.0}}) {
+    CAPTURE(bytes);
+    double const seconds =
+        machines.links.seconds(parallel::cluster::exchange_kind::all_reduce, bytes, place);
+    CHECK(1e6 * seconds == doctest::Approx(microseconds).epsilon(0.1));
+  }
 }
 
 TEST_CASE("cluster: every known device is complete") {
@@ -35,8 +53,8 @@ TEST_CASE("cluster: every known device is complete") {
 TEST_CASE("cluster: what cannot be is refused in one sentence") {
   CHECK_THROWS_WITH_AS(
       static_cast<void>(mpt::read_cluster("h10x8")),
-      "cluster: 'h10' is not known; there are h100, h200, b200, gb200, gb300, a100, "
-      "v100, rtx4090, as in h100x8x64 (64 nodes of 8); or give a YAML file in the "
+      "cluster: 'h10' is not known; there are h100, h200, b200, b300, gb200, gb300, a100, "
+      "v100, rtx4090, rtxpro6000, mi300x, as in h100x8x64 (64 nodes of 8); or give a YAML file in the "
       "form of `plan --show-cluster h100`",
       parallel::error);
   CHECK_THROWS_WITH_AS(static_cast<void>(mpt::read_cluster("h100x8x0")),
