@@ -218,7 +218,7 @@ void export_adapter(model_source const& source, std::filesystem::path const& out
   require(config.lora.has_value(), source.path().string(), ": has no adapters");
   auto const type = precision_named(options.dtype.empty() ? "float32" : options.dtype);
   auto base = source.base();
-  if (!options.base.empty()) base.name = options.base;
+  if (!options.base.empty()) base.base = {.name = options.base};
   require_same_weights(base, options.base.empty() ? base.folder : options.base,
                        source.path().string());
   auto export_settings = hf::adapter_options_of(config, type, base);

@@ -252,8 +252,8 @@ void model_source::read_generation_config() {
 void model_source::read_adapters(nlohmann::json const& state) {
   auto const& peft_config = state.at("peft_config");
   config_.lora = from_peft_json(peft_config, config_, path_.string());
-  base_ =
-      hf::adapted_model_of(state.value("adapted_model", nlohmann::json()), base_name(peft_config));
+  base_ = hf::adapted_model_of(state.value("adapted_model", nlohmann::json()),
+                               adapted_name(peft_config, path_.string()));
   try {
     require_same_weights(base_, base_.folder, path_.string());
   } catch (parallel::error const& problem) {
