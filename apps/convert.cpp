@@ -62,7 +62,7 @@ void report(arguments const& args, mpt::model_source const& source, conversion c
   conversion out{to, "adapter",
                  fmt::format("(an adapter of rank {}{})", lora.rank,
                              lora.rank_pattern.empty() ? "" : ", and others for some layers")};
-  if (options.base.empty() && source.base().name.empty())
+  if (options.base.empty() && source.base().base.name.empty())
     out.notes.emplace_back("the model that it adapts is not known; name its folder with --base");
   return out;
 }

@@ -562,15 +562,17 @@ int train_program(int argc, char** argv, std::string const& description,
     apps::run_inputs inputs;
     mpt::run_parts parts;
     mpt::input_facts facts;
-    if (reads_data) {
-      auto date = mpt::local_now();
-      if (config.data.train_loader.finetuning)  // else no checkpoint has a date
-        date = mpt::date_of_resumed_run(config.checkpoint).value_or(date);
+    auto const read_data = [&](std::chrono::local_seconds date) {
       inputs = apps::read_run_inputs(config.model, config.data, config.evaluation, sets, date);
       if (started && !config.run.dry_run)
         facts = apps::run_facts(file, config, inputs.examples, sets);
-      parts = mpt::read_run_parts(config, std::move(inputs.examples), std::move(sets));
-    }
+      parts = mpt::read_run_parts(config, std::move(inputs.examples), sets);
+      parts.open_trackers = open_trackers;
+    };
+    auto date = mpt::local_now();
+    if (config.data.train_loader.finetuning && reads_data)  // else no checkpoint has a date
+      date = mpt::date_of_resumed_run(config.checkpoint).value_or(date);
+    if (reads_data) read_data(date);
     parts.open_trackers = open_trackers;
     if (is_primary())
       for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
@@ -585,7 +587,13 @@ int train_program(int argc, char** argv, std::string const& description,
     apps::launch(
         {.ranks = ranks, .deadline = deadline, .flight_folder = config.checkpoint.save_folder},
         [&](parallel::any_communicator& comm, apps::placement const& rank_placement) {
-          if (started) apps::check_same_inputs(facts, comm);
+          if (started) {
+            auto const first_date = apps::date_of_first_rank(date, comm);
+            bool const is_equal = apps::equals_first_rank(facts, comm);
+            // a chat template may have shown this rank another time
+            if (!is_equal && first_date != date) read_data(first_date);
+            apps::check_same_inputs(facts, comm);
+          }
           train_rank(config, json, parts, comm, rank_placement, engine, hooks, stopped);
         });
     if (!stopped) return;

@@ -14,7 +14,7 @@ namespace mpt {
 struct input_fact {
   std::string input;          ///< the name of the input in messages, such as "the weights"
   std::string path = {};      ///< the input on this machine, for messages; may differ between ranks
-  std::string property = {};  ///< a setting, or what has the checksum; unique within the input
+  std::string property = {};  ///< a setting, or what has the checksum
   std::string value;
   bool is_optional = false;  ///< compared only if the other rank has this property, too
 
@@ -42,8 +42,8 @@ inline constexpr std::uint64_t small_input_bytes = std::uint64_t{256} << 20;
 /// The facts that a text of `to_text` holds.
 [[nodiscard]] input_facts parse_input_facts(std::string_view text);
 
-/// The first property, in the order of `found`, in which rank `rank` with the facts `found` differs
-/// from rank 0 with the facts `expected`, as a clause; nothing if they agree.
+/// The first property, in the order of `found`, in which rank `rank` with `found` differs from rank
+/// 0 with `expected`, as a clause; nothing if they agree. Equal properties are compared in order.
 [[nodiscard]] std::optional<std::string> input_difference(input_facts const& expected,
                                                           input_facts const& found, int rank);
 

@@ -1,5 +1,6 @@
 #include <inputs/hub_names.hpp>
 
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@ namespace apps {
 namespace {
 
 namespace fs = std::filesystem;
+using mpt::config_key;
 using mpt::config_node;
 
 /// The result of get() for a name of the hub. Its error says that there is no such folder either.
@@ -86,17 +88,27 @@ template <class Get>
          scalar_of(root, {"train_loader", "dataset", "hf_name"}) != nullptr;
 }
 
-/// Replaces the names of the hub in one model of an evaluation's document.
+/// Replaces the names of the hub in one model of an evaluation's document, and gets the model that
+/// an adapter in its place names.
 void replace_evaluated_names(config_node& root, config_node& model) {
-  auto* const name = scalar_of(model, {"model", "pretrained_model_name_or_path"});
-  if (is_hub_name(root, name)) {
-    if (model.find("model_name") == nullptr) {
-      auto shown = *name;
-      model.set({.name = "model_name", .location = name->location}, std::move(shown));
+  auto const load_path = setting_text(model, {"load_path"});  // weights instead of the folder's
+  auto* const weights =
+      load_path.empty() ? scalar_of(model, {"model", "pretrained_model_name_or_path"}) : nullptr;
+  auto* const adapter = scalar_of(model, {"model", "pretrained_lora_id_or_path"});
+  std::optional<config_node> shown;  // the first name, with both as they were written
+  for (auto* const name : {weights, adapter}) {
+    if (!is_hub_name(root, name)) continue;
+    if (!shown) {
+      shown = *name;
+      shown->text = mpt::eval::model_name(weights != nullptr ? weights->text : load_path,
+                                          adapter != nullptr ? adapter->text : std::string());
     }
-    // set() may have moved the members
-    auto* const moved = scalar_of(model, {"model", "pretrained_model_name_or_path"});
-    moved->text = local_model(moved->text).native();
+    name->text = local_model(name->text).native();
+  }
+  if (adapter == nullptr) fetch_adapted_model(weights != nullptr ? weights->text : load_path);
+  if (shown && model.find("model_name") == nullptr) {
+    config_key const key{.name = "model_name", .location = shown->location};
+    model.set(key, *std::move(shown));
   }
   if (auto* const tokenizer = scalar_of(model, {"tokenizer", "name"}); is_hub_name(root, tokenizer))
     tokenizer->text = local_tokenizer(tokenizer->text);
@@ -142,9 +154,11 @@ fs::path local_model(fs::path const& path) {
 
 void fetch_adapted_model(fs::path const& folder) {
   if (!mpt::is_adapter_folder(folder)) return;
-  auto const base = mpt::base_name(mpt::read_adapter_json(folder));
-  if (mpt::hub::means_repository(base))
-    static_cast<void>(fetch_named(mpt::hub::wanted_model(base, mpt::hub::weights::included)));
+  auto const base = mpt::adapted_name(mpt::read_adapter_json(folder),
+                                      (folder / mpt::adapter_config_name).native());
+  if (mpt::hub::means_repository(base.name))
+    static_cast<void>(
+        fetch_named(mpt::hub::wanted_model(base.name, mpt::hub::weights::included, base.revision)));
 }
 
 std::string local_tokenizer(std::string const& name) {

@@ -81,7 +81,7 @@ mpt::input_facts model_facts(mpt::model_config model, std::filesystem::path cons
   nlohmann::json unlisted_settings;  // those that a family's config.json does not have
   if (mpt::find_family(model.family) != nullptr)
     unlisted_settings["settings"] = mpt::to_hf_json(model, "float32");
-  if (model.lora) unlisted_settings["peft_config"] = mpt::to_peft_json(*model.lora, "", model);
+  if (model.lora) unlisted_settings["peft_config"] = mpt::to_peft_json(*model.lora, {}, model);
   if (!unlisted_settings.is_null()) add_members(out, shown, unlisted_settings);
   return out;
 }
@@ -129,17 +129,29 @@ mpt::input_facts task_facts(std::span<mpt::eval::task_config const> tasks) {
   return out;
 }
 
-void check_same_inputs(mpt::input_facts const& facts, parallel::any_communicator& comm) {
+std::chrono::local_seconds date_of_first_rank(std::chrono::local_seconds date,
+                                              parallel::any_communicator& comm) {
   parallel::host::stream exchanges;
-  auto const text = to_text(facts);
-  auto const local_checksum = parallel::checkpoint::checksum(text);
+  std::int64_t seconds = date.time_since_epoch().count();
+  comm.broadcast(exchanges, std::span<std::int64_t>(&seconds, 1), 0).wait();
+  return std::chrono::local_seconds(std::chrono::seconds(seconds));
+}
+
+bool equals_first_rank(mpt::input_facts const& facts, parallel::any_communicator& comm) {
+  parallel::host::stream exchanges;
+  auto const local_checksum = parallel::checkpoint::checksum(to_text(facts));
   std::uint64_t first = local_checksum;
   comm.broadcast(exchanges, std::span<std::uint64_t>(&first, 1), 0).wait();
-  std::int64_t differing = local_checksum != first ? 1 : 0;
+  return local_checksum == first;
+}
+
+void check_same_inputs(mpt::input_facts const& facts, parallel::any_communicator& comm) {
+  parallel::host::stream exchanges;
+  std::int64_t differing = equals_first_rank(facts, comm) ? 0 : 1;
   comm.all_reduce(exchanges, std::span<std::int64_t>(&differing, 1), parallel::reduction::sum)
       .wait();
   if (differing == 0) return;
-  auto const expected = parallel::broadcast_text(comm, exchanges, text);
+  auto const expected = parallel::broadcast_text(comm, exchanges, to_text(facts));
   auto const difference =
       mpt::input_difference(mpt::parse_input_facts(expected), facts, comm.rank());
   auto const differences =

@@ -2,6 +2,7 @@
 // so that a machine with another configuration, model, tokenizer or data set is named.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -33,6 +34,14 @@ namespace apps {
 
 /// The settings and the rows of tasks.
 [[nodiscard]] mpt::input_facts task_facts(std::span<mpt::eval::task_config const> tasks);
+
+/// The date of rank 0. Collective.
+[[nodiscard]] std::chrono::local_seconds date_of_first_rank(std::chrono::local_seconds date,
+                                                            parallel::any_communicator& comm);
+
+/// Whether the facts of this rank are those of rank 0. Collective.
+[[nodiscard]] bool equals_first_rank(mpt::input_facts const& facts,
+                                     parallel::any_communicator& comm);
 
 /// Throws a refusal on every rank if the facts of one differ from those of rank 0. Collective.
 /// Cost: a broadcast of 8 bytes and a reduction of one number where all agree.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <set>
 #include <span>
@@ -58,8 +59,8 @@ input_facts parse_input_facts(std::string_view text) {
 
 std::optional<std::string> input_difference(input_facts const& expected, input_facts const& found,
                                             int rank) {
-  std::map<std::pair<std::string, std::string>, input_fact const*> unmatched;
-  for (auto const& fact : expected) unmatched.emplace(std::pair(fact.input, fact.property), &fact);
+  std::map<std::pair<std::string, std::string>, std::deque<input_fact const*>> unmatched;
+  for (auto const& fact : expected) unmatched[{fact.input, fact.property}].push_back(&fact);
   auto const clause = [&](input_fact const& fact, std::string const& value,
                           std::string const& value_of_first) {
     return parallel::concat(fact.input, fact.path.empty() ? "" : " " + fact.path,
@@ -67,16 +68,18 @@ std::optional<std::string> input_difference(input_facts const& expected, input_f
                             " on rank ", rank, ", ", value_of_first, " on rank 0");
   };
   for (auto const& fact : found) {
-    auto const match = unmatched.find({fact.input, fact.property});
-    bool const has_match = match != unmatched.end();
-    if (!has_match && fact.is_optional) continue;
-    if (!has_match) return clause(fact, fact.value, "nothing");
-    if (match->second->value != fact.value) return clause(fact, fact.value, match->second->value);
-    unmatched.erase(match);
+    auto& matches = unmatched[{fact.input, fact.property}];
+    if (matches.empty() && fact.is_optional) continue;
+    if (matches.empty()) return clause(fact, fact.value, "nothing");
+    auto const& value_of_first = matches.front()->value;
+    if (value_of_first != fact.value) return clause(fact, fact.value, value_of_first);
+    matches.pop_front();
   }
-  for (auto const& fact : expected)
-    if (!fact.is_optional && unmatched.contains({fact.input, fact.property}))
+  for (auto const& fact : expected) {
+    auto const& rest = unmatched[{fact.input, fact.property}];
+    if (!fact.is_optional && !rest.empty() && rest.front() == &fact)
       return clause(fact, "nothing", fact.value);
+  }
   return std::nullopt;
 }
 

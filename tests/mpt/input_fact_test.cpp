@@ -52,6 +52,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("input facts: two inputs of one name are compared in their order") {
+  input_facts const expected{{"the weights of m", "a", "wte", "xxh3 1"},
+                             {"the weights of m", "b", "wte", "xxh3 2"},
+                             {"the evaluation", "", "batch size", "4"}};
+  auto const difference = [&](std::size_t place, std::string const& value) {
+    auto found = expected;
+    found[place].value = value;
+    return mpt::input_difference(expected, found, 3).value_or("");
+  };
+  CHECK(difference(0, "xxh3 1").empty());
+  CHECK(difference(0, "xxh3 2") == "the weights of m a, wte: xxh3 2 on rank 3, xxh3 1 on rank 0");
+  CHECK(difference(1, "xxh3 1") == "the weights of m b, wte: xxh3 1 on rank 3, xxh3 2 on rank 0");
+  CHECK(difference(2, "5") == "the evaluation, batch size: 5 on rank 3, 4 on rank 0");
+  auto const fewer = input_facts{expected[0], expected[2]};
+  CHECK(mpt::input_difference(expected, fewer, 3) ==
+        "the weights of m b, wte: nothing on rank 3, xxh3 2 on rank 0");
+  CHECK(mpt::input_difference(fewer, expected, 3) ==
+        "the weights of m b, wte: xxh3 2 on rank 3, nothing on rank 0");
+}
+
 TEST_CASE("input facts: sampled places are all of a few, else sixteen with both ends") {
   CHECK(mpt::sampled_places(0, "a").empty());
   CHECK(mpt::sampled_places(3, "a") == std::vector<std::uint64_t>{0, 1, 2});

@@ -153,6 +153,16 @@ tune ranks=1 "${lora[@]}" load_path=lora/ep2-ba14 load_weights_only=false save_f
 "$programs/convert" resumed adapter2 > log
 cmp adapter/adapter_model.safetensors adapter2/adapter_model.safetensors || fail "resumed, other adapters"
 grep -qF "\"base_model_name_or_path\": \"$PWD/hf\"" adapter2/adapter_config.json || fail "the adapter names no model"
+# a run whose model's folder has lost its weights goes on from its checkpoint, and keeps the checksums of that model
+mkdir without
+cp -r lora/ep2-ba14 without
+mv hf/model.safetensors lost.safetensors
+tune ranks=1 "${lora[@]}" save_folder=without autoresume=true \
+  "callbacks.hf_checkpointer={save_folder: exported, save_interval: 9ep, precision: float32}"
+mv lost.safetensors hf/model.safetensors
+"$programs/convert" without adapter4 > log
+cmp adapter/adapter_model.safetensors adapter4/adapter_model.safetensors || fail "the checksums of the model were forgotten"
+cmp adapter/adapter_model.safetensors exported/*/adapter_model.safetensors || fail "the export forgot the model's checksums"
 
 # its model and adapter, the model with both merged, and the checkpoint are one model
 "$programs/convert" --merge lora merged > log
@@ -186,6 +196,19 @@ for duration in 1ba 2ba; do
   sleep 1.1
 done
 grep -q 'resumed later/ep0-ba1 at batch 1' log || fail "a run with the time in its chat template did not go on"
+# two processes that begin in other seconds train on the texts of rank 0's, and so does one that goes on from there
+if [[ -x $programs/launch ]]; then
+  timed=(tokenizer.name=timed train_loader.dataset.hf_name=chats.jsonl save_folder=both save_interval=1ba autoresume=true
+    eval_interval=0ba eval_first=false)
+  for rank in 0 1; do
+    RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 PARALLELLM_INTERFACE=lo PARALLELLM_MEETING=$work/meeting \
+      timeout 100 "$programs/finetune" tune.yaml "${timed[@]}" max_duration=1ba > both$rank 2>&1 & ids[rank]=$!
+    sleep 1.1
+  done
+  for rank in 0 1; do wait "${ids[rank]}" || { cat both? >&2; fail "ranks with other times in their chat template"; }; done
+  tune ranks=1 "${timed[@]}" max_duration=2ba
+  grep -q 'resumed both/ep0-ba1 at batch 1' log || fail "a run that two processes began did not go on"
+fi
 
 refused() { # message arguments...
   local message=$1

@@ -123,8 +123,15 @@ memory = [(e["batch"], e["device_bytes"]) for e in events if e["event"] == "memo
 assert [batch for batch, _ in memory] == [50, 60] and memory[-1][1] == by_rank
 table = page[page.index("<caption>Peak memory by rank by batch"):]
 assert all(f'<th scope="col">rank {rank}</th>' in table for rank in range(8))
+metrics = [json.loads(line) for line in open("eight/metrics.jsonl")]
+loads = [m for m in metrics if any(name.startswith("system/") for name in m)]
+assert [m["time/batch"] for m in loads] == [50] and 0 < loads[0]["system/node0/memory_share"] < 1
+assert "loss/train/total" in loads[0] and "system/node1/memory_share" not in loads[0]
+assert "node0 memory" in page, "the load of the node has no chart"
+names = {name for m in metrics for name, value in m.items() if isinstance(value, (int, float))}
+assert all(f'<th scope="row">{name}</th>' in page for name in names - {"time/batch"}), "a number is not on the page"
 PYTHON
-echo "the page of eight ranks has the memory of each"
+echo "the page of eight ranks has the memory of each, the load of their node, and every number"
 
 "$programs/pretrain" small.yaml run_name=killed save_folder=killed/ckpt metrics_file=killed/metrics.jsonl \
   max_duration=400ba save_interval=100ba > log 2>&1 &

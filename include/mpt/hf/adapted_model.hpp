@@ -9,12 +9,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include <mpt/config/model/read_lora.hpp>
 #include <mpt/hf/weight_files.hpp>
 
 namespace mpt::hf {
 
 struct adapted_model {
-  std::string name = {};                              ///< as PEFT's files name it; "": not known
+  named_model base = {};                              ///< as PEFT's files name it
   std::string folder = {};                            ///< where it was trained; "": not known
   std::map<std::string, std::string> checksums = {};  ///< rounded_tensor_checksums of its files
 
@@ -23,11 +24,11 @@ struct adapted_model {
 };
 
 /// The model in a Hugging Face folder, or a file of PyTorch. A folder of the hub's cache has the
-/// name of its repository, every other one its absolute path.
+/// name of its repository and its revision, every other one its absolute path.
 [[nodiscard]] adapted_model read_adapted_model(std::filesystem::path const& folder);
 
 /// The model that `json` (adapted_model::to_json) describes; what is not known stays empty.
-[[nodiscard]] adapted_model adapted_model_of(nlohmann::json const& json, std::string name);
+[[nodiscard]] adapted_model adapted_model_of(nlohmann::json const& json, named_model base);
 
 /// The metadata of an adapter's file that holds adapted_model::to_json.
 inline constexpr std::string_view adapted_model_key = "adapted_model";

@@ -53,6 +53,7 @@ class peft_adapter {
   void require_tensors(std::span<named_shape const> expected) const;
 
  private:
+  [[nodiscard]] named_model base_name() const;
   [[nodiscard]] static std::string stored_name(std::string const& parameter);
   [[nodiscard]] static std::filesystem::path file_of(std::filesystem::path const& folder);
 

@@ -53,11 +53,25 @@ void add_remote_code(hf::export_options& options, model_config const& config);
     std::vector<std::int64_t> named, std::optional<std::int64_t> tokenizer_end,
     std::int64_t vocabulary);
 
+/// The tokens that end a text of an exported model.
+struct exported_ends {
+  std::vector<std::int64_t> tokens;           ///< each in the vocabulary
+  std::optional<std::int64_t> tokenizer_end;  ///< the tokenizer's; none: a copy with its own
+};
+
+/// The tokens that end a text of an export of `config`, of any form: those of `named` (by the
+/// model's files), else those that the files next to the tokenizer at `tokenizer` name, else those
+/// of the config.json from which the model was read. Of a trained model the tokenizer's end token
+/// is one of them; a copy of an untrained one ends texts where its original does.
+[[nodiscard]] exported_ends exported_ends_of(model_config const& config,
+                                             std::vector<std::int64_t> named,
+                                             std::string const& tokenizer,
+                                             std::optional<std::int64_t> tokenizer_end,
+                                             bool is_trained);
+
 /// The options for exporting this model without its weights: configuration, code, the files of the
-/// tokenizer at `tokenizer` ("": none). `end_tokens` are the tokens that end a text by the model's
-/// files; empty: those that the files next to the tokenizer name. Of a trained model the
-/// tokenizer's end token is one of them; a copy of an untrained one ends texts where its original
-/// does. Throws for a tokenizer with ids outside the model's vocabulary.
+/// tokenizer at `tokenizer` ("": none). `end_tokens` and `is_trained`: see exported_ends_of. Throws
+/// for a tokenizer with ids outside the model's vocabulary.
 [[nodiscard]] hf::export_options export_options_of(model_config const& config,
                                                    std::string const& dtype,
                                                    std::string const& tokenizer,

@@ -50,7 +50,8 @@ struct wanted_repository {
 };
 
 /// A model of this name with its weights, or without, and its tokenizer.
-[[nodiscard]] wanted_repository wanted_model(std::string const& name, weights choice);
+[[nodiscard]] wanted_repository wanted_model(std::string const& name, weights choice,
+                                             std::string const& revision = "main");
 
 /// A repository's files in the cache.
 struct snapshot {

@@ -35,6 +35,13 @@ struct repository {
 /// (…/models--org--name/snapshots/COMMIT); nothing for any other folder.
 [[nodiscard]] std::optional<repository> repository_of_snapshot(std::filesystem::path const& folder);
 
+/// The revision that leads to the snapshot of this folder in the hub's cache: "main" where main was
+/// last seen at its commit, otherwise the commit.
+[[nodiscard]] std::string revision_of_snapshot(std::filesystem::path const& folder);
+
+/// The commit in a file of the cache, refs/REVISION; empty where it holds none.
+[[nodiscard]] std::string commit_in_ref(std::filesystem::path const& ref);
+
 /// Throws unless the hub can have a branch, tag or commit of this name.
 void check_revision(std::string_view revision);
 

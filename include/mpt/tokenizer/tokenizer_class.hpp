@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -29,6 +30,10 @@ struct tokenizer_class {
 
 /// GPT-NeoX's class, by which a folder that names no class is read, as MPT's is.
 [[nodiscard]] tokenizer_class const& gpt_neox_class();
+
+/// The class of the tokenizer of a model with this config.json, by its tokenizer_class or its
+/// model_type; "": not known.
+[[nodiscard]] std::string class_of_model(nlohmann::json const& config);
 
 /// The class that a tokenizer_config.json names; nullptr if it names none, or one that adds nothing
 /// to the files.

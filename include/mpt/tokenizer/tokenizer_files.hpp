@@ -4,7 +4,8 @@
 // one, names the roles of tokens (eos_token, ...), the class for transformers' AutoTokenizer, and
 // settings that go before those of tokenizer.json (auto_tokenizer.hpp); older folders name the
 // roles in special_tokens_map.json and tokens in added_tokens.json. All files are kept as text, so
-// that an exported model has them byte for byte. Nothing is downloaded.
+// that an exported model has them byte for byte; only a tokenizer_config.json without a class gets
+// that of the model in config.json. Nothing is downloaded.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ inline constexpr std::uintmax_t largest_tokenizer_file = std::uintmax_t{256} << 
 /// The texts of a tokenizer's files.
 struct tokenizer_files {
   std::string json;              ///< of tokenizer.json
-  std::string config;            ///< of tokenizer_config.json; empty if there is none
+  std::string config;            ///< of tokenizer_config.json, with a class; may be empty
   std::filesystem::path source;  ///< path of tokenizer.json; empty if made in memory
   std::string special_tokens{};  ///< of special_tokens_map.json; empty if there is none
   std::string added_tokens{};    ///< of added_tokens.json; empty if there is none
@@ -36,8 +37,12 @@ struct tokenizer_files {
   [[nodiscard]] std::string name() const;
 };
 
+/// How to make the tokenizer.json that a folder lacks of the other files that it has, as the end of
+/// a message; "": it has none to make it of.
+[[nodiscard]] std::string advice_to_make_tokenizer_json(std::filesystem::path const& folder);
+
 /// Reads tokenizer.json, given as the file or as its folder, and tokenizer_config.json,
-/// special_tokens_map.json and added_tokens.json next to it.
+/// special_tokens_map.json, added_tokens.json and config.json next to it.
 [[nodiscard]] tokenizer_files read_tokenizer_files(std::filesystem::path const& file_or_folder);
 
 /// The text of a file as a JSON object; an empty one if there is no file. `name` is the name of the

@@ -34,13 +34,14 @@ nlohmann::json adapted_model::to_json() const {
 adapted_model read_adapted_model(std::filesystem::path const& folder) {
   auto const absolute = std::filesystem::absolute(folder).lexically_normal();
   auto const repository = hub::repository_of_snapshot(absolute);
-  return {.name = repository ? repository->name : absolute.string(),
+  return {.base = repository ? named_model{repository->name, hub::revision_of_snapshot(absolute)}
+                             : named_model{.name = absolute.string()},
           .folder = absolute.string(),
           .checksums = checksums_at(folder)};
 }
 
-adapted_model adapted_model_of(nlohmann::json const& json, std::string name) {
-  adapted_model out{.name = std::move(name)};
+adapted_model adapted_model_of(nlohmann::json const& json, named_model base) {
+  adapted_model out{.base = std::move(base)};
   if (!json.is_object()) return out;
   if (auto const folder = json.find("folder"); folder != json.end() && folder->is_string())
     out.folder = *folder;

@@ -12,17 +12,22 @@ lora_config peft_adapter::config(model_config const& model) const {
   return from_peft_json(config_json_, model, (folder_ / adapter_config_name).string());
 }
 
+named_model peft_adapter::base_name() const {
+  return adapted_name(config_json_, (folder_ / adapter_config_name).string());
+}
+
 std::filesystem::path peft_adapter::base() const {
-  auto const name = base_name(config_json_);
+  auto const [name, revision] = base_name();
   std::error_code unreadable;  // an unreadable folder counts as absent
   if (!name.empty() && std::filesystem::is_directory(name, unreadable)) return name;
   if (hub::means_repository(name))
-    if (auto const cached = hub::cached_repository(hub::wanted_model(name, hub::weights::included),
-                                                   hub::read_settings()))
+    if (auto const cached = hub::cached_repository(
+            hub::wanted_model(name, hub::weights::included, revision), hub::read_settings()))
       return cached->folder;
   parallel::fail((folder_ / adapter_config_name).string(), ": base_model_name_or_path is '",
-                 printable(name),
-                 "', no folder on this machine; name the model's folder and give this one as its "
+                 printable(name), "'", revision == "main" ? "" : ", of revision '",
+                 revision == "main" ? "" : printable(revision) + "'",
+                 ", no folder on this machine; name the model's folder and give this one as its "
                  "adapter (--adapter)");
 }
 
@@ -30,8 +35,7 @@ adapted_model peft_adapter::adapted() const {
   auto const metadata = tensors_.metadata();
   auto const known = metadata.find(std::string(adapted_model_key));
   if (known == metadata.end()) return {};
-  return adapted_model_of(nlohmann::json::parse(known->second, nullptr, false),
-                          base_name(config_json_));
+  return adapted_model_of(nlohmann::json::parse(known->second, nullptr, false), base_name());
 }
 
 std::vector<index> const& peft_adapter::shape_of(std::string const& parameter) const {
@@ -81,7 +85,7 @@ std::vector<named_shape> without_adapters(std::span<named_shape const> tensors) 
 export_options adapter_options_of(model_config const& model, precision type,
                                   adapted_model const& base) {
   export_options out{.type = type,
-                     .config = to_peft_json(model.lora.value(), base.name, model),
+                     .config = to_peft_json(model.lora.value(), base.base, model),
                      .max_shard_bytes = ~std::uint64_t{0},
                      .form = {.config_file = std::string(adapter_config_name),
                               .weights = "adapter_model",

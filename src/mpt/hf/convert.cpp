@@ -110,24 +110,38 @@ std::vector<std::int64_t> trained_end_tokens(std::vector<std::int64_t> named,
 
 namespace {
 
+/// The end tokens of the config.json from which a family's model was read.
+[[nodiscard]] std::vector<std::int64_t> stored_ends(model_config const& config) {
+  if (config.stored.text.empty()) return {};
+  return read_token_ids(nlohmann::json::parse(config.stored.text), "eos_token_id", "config.json");
+}
+
+}  // namespace
+
+exported_ends exported_ends_of(model_config const& config, std::vector<std::int64_t> named,
+                               std::string const& tokenizer,
+                               std::optional<std::int64_t> tokenizer_end, bool is_trained) {
+  if (named.empty() && !tokenizer.empty())
+    named = read_generation_ends(tokenizer).value_or(std::vector<std::int64_t>());
+  if (named.empty()) named = stored_ends(config);
+  if (!is_trained && !named.empty()) tokenizer_end.reset();
+  return {trained_end_tokens(std::move(named), tokenizer_end, config.vocab_size), tokenizer_end};
+}
+
+namespace {
+
 /// Tokens as config.json and generation_config.json have them: a number, a list, or null for none.
 [[nodiscard]] nlohmann::json json_of(std::vector<std::int64_t> const& tokens) {
   if (tokens.empty()) return nullptr;
   return tokens.size() == 1 ? nlohmann::json(tokens.front()) : nlohmann::json(tokens);
 }
 
-/// Names the tokens that begin and end a text in both files. `named`: the end tokens that the
-/// model's files name. A config.json of the model's authors keeps its own form as long as it names
-/// the tokenizer's tokens.
+/// Names the tokens that begin and end a text in both files. A config.json of the model's authors
+/// keeps its own form as long as it names the tokenizer's tokens.
 void set_text_ends(hf::export_options& options, model_config const& config,
-                   std::vector<std::int64_t> named, std::optional<std::int64_t> begin,
-                   std::optional<std::int64_t> end, bool is_trained) {
-  auto const in_config = config.stored.text.empty()
-                             ? std::vector<std::int64_t>()
-                             : read_token_ids(options.config, "eos_token_id", "config.json");
-  if (named.empty()) named = in_config;
-  if (!is_trained && !named.empty()) end.reset();  // a copy ends texts where its original does
-  auto const ends = trained_end_tokens(std::move(named), end, config.vocab_size);
+                   exported_ends const& exported, std::optional<std::int64_t> begin) {
+  auto const& [ends, end] = exported;
+  auto const in_config = stored_ends(config);
   if (!ends.empty()) (*options.generation_config)["eos_token_id"] = json_of(ends);
   if (config.stored.text.empty()) {
     if (!ends.empty()) options.config["eos_token_id"] = json_of(ends);
@@ -153,8 +167,6 @@ hf::export_options export_options_of(model_config const& config, std::string con
   if (auto const json = tokenizer.empty() ? std::nullopt : read_generation_json(tokenizer)) {
     options.generation_config = *json;  // the authors' recommendations
     options.generation_config->erase("transformers_version");
-    if (end_tokens.empty())
-      end_tokens = read_token_ids(*json, "eos_token_id", generation_file(tokenizer).string());
   }
   if (find_family(config.family) != nullptr && config.stored.text.empty())
     for (char const* const key : {"bos_token_id", "eos_token_id"})
@@ -171,7 +183,8 @@ hf::export_options export_options_of(model_config const& config, std::string con
     begin = loaded_tokenizer.id_of_role("bos_token");
     end = loaded_tokenizer.eos_id();
   }
-  set_text_ends(options, config, std::move(end_tokens), begin, end, is_trained);
+  set_text_ends(options, config,
+                exported_ends_of(config, std::move(end_tokens), tokenizer, end, is_trained), begin);
   return options;
 }
 
@@ -218,7 +231,7 @@ void export_adapter(model_source const& source, std::filesystem::path const& out
   require(config.lora.has_value(), source.path().string(), ": has no adapters");
   auto const type = precision_named(options.dtype.empty() ? "float32" : options.dtype);
   auto base = source.base();
-  if (!options.base.empty()) base.name = options.base;
+  if (!options.base.empty()) base.base = {.name = options.base};
   require_same_weights(base, options.base.empty() ? base.folder : options.base,
                        source.path().string());
   auto export_settings = hf::adapter_options_of(config, type, base);
@@ -291,11 +304,11 @@ void require_free(std::filesystem::path const& out, convert_options const& optio
             {"no tokenizer was found to go with it, so that the file takes and gives ids alone; "
              "name one with --tokenizer"}};
   auto const loaded = load_fitting_tokenizer(name, source.config());
-  auto end_tokens = options.tokenizer.empty() ? source.end_tokens() : std::vector<std::int64_t>();
-  if (end_tokens.empty()) end_tokens = read_generation_ends(name).value_or(end_tokens);
-  if (!hf::is_model(source.path()))  // a run has trained it
-    end_tokens = trained_end_tokens(end_tokens, loaded.eos_id(), source.config().vocab_size);
-  return hf::gguf_tokenizer_of(loaded, source.config().vocab_size, end_tokens);
+  auto const ends = exported_ends_of(
+      source.config(),
+      options.tokenizer.empty() ? source.end_tokens() : std::vector<std::int64_t>(), name,
+      loaded.eos_id(), !hf::is_model(source.path()));
+  return hf::gguf_tokenizer_of(loaded, source.config().vocab_size, ends.tokens);
 }
 
 }  // namespace

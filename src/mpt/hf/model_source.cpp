@@ -10,6 +10,7 @@
 #include <mpt/hf/is_model.hpp>
 #include <mpt/hf/names.hpp>
 #include <mpt/hf/tensor_checksums.hpp>
+#include <mpt/tokenizer/tokenizer_files.hpp>
 #include <parallel/checkpoint/checkpoints.hpp>
 
 namespace mpt {
@@ -198,7 +199,10 @@ void model_source::open_hugging_face(model_config const* known_model) {
   if (!is_file) read_generation_config();
   has_fused_names_ =
       imported_->tensors().contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
-  if (std::filesystem::exists(path_ / "tokenizer.json")) tokenizer_ = path_.string();
+  if (std::filesystem::exists(path_ / "tokenizer.json"))
+    tokenizer_ = path_.string();
+  else if (auto const advice = advice_to_make_tokenizer_json(path_); !advice.empty())
+    notes_.push_back(concat(path_.string(), ": has no tokenizer.json; ", advice));
 }
 
 void model_source::open(model_config const* known_model) {
@@ -252,8 +256,8 @@ void model_source::read_generation_config() {
 void model_source::read_adapters(nlohmann::json const& state) {
   auto const& peft_config = state.at("peft_config");
   config_.lora = from_peft_json(peft_config, config_, path_.string());
-  base_ =
-      hf::adapted_model_of(state.value("adapted_model", nlohmann::json()), base_name(peft_config));
+  base_ = hf::adapted_model_of(state.value("adapted_model", nlohmann::json()),
+                               adapted_name(peft_config, path_.string()));
   try {
     require_same_weights(base_, base_.folder, path_.string());
   } catch (parallel::error const& problem) {

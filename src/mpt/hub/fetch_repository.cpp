@@ -94,12 +94,7 @@ void publish(fs::path const& root, fs::path const& file, std::string const& text
 
 /// The commit at which the cache last saw a revision; empty if it never did.
 [[nodiscard]] std::string cached_commit(cache_paths const& paths, std::string const& revision) {
-  if (is_commit(revision)) return revision;
-  std::error_code absent;
-  if (!fs::is_regular_file(paths.ref(revision), absent)) return {};
-  auto commit = parallel::read_text_file(paths.ref(revision), 4096);
-  while (!commit.empty() && (commit.back() == '\n' || commit.back() == ' ')) commit.pop_back();
-  return is_commit(commit) ? commit : std::string();
+  return is_commit(revision) ? revision : commit_in_ref(paths.ref(revision));
 }
 
 /// Whether a file has the length and the checksum of the hub's listing.
@@ -138,6 +133,13 @@ void publish(fs::path const& root, fs::path const& file, std::string const& text
   return fmt::format("{}{}{}", wanted.repository.kind == repository_kind::dataset ? "dataset " : "",
                      wanted.repository.name,
                      wanted.revision == "main" ? "" : "@" + wanted.revision);
+}
+
+/// The command that gets a repository, for messages.
+[[nodiscard]] std::string fetch_command(wanted_repository const& wanted) {
+  return fmt::format(
+      "fetch {}{}{}", wanted.repository.kind == repository_kind::dataset ? "--dataset " : "",
+      wanted.repository.name, wanted.revision == "main" ? "" : " --revision " + wanted.revision);
 }
 
 /// Throws if the commit or the files of a revision could not be fetched from the hub; says why.
@@ -209,9 +211,8 @@ class fetch {
     auto const folder = paths_.snapshot(commit);
     parallel::require(!commit.empty() && is_here(folder), described(wanted_),
                       ": is not in the cache ", hub_.cache.native(), ", and ", reason,
-                      "; get it once with access to the hub (fetch ",
-                      wanted_.repository.kind == repository_kind::dataset ? "--dataset " : "",
-                      wanted_.repository.name, "), or name a folder");
+                      "; get it once with access to the hub (", fetch_command(wanted_),
+                      "), or name a folder");
     snapshot out{folder, commit, {}, 0};
     if (auto const tree = read_tree(paths_.tree(commit))) {
       out.files = chosen(*tree);
@@ -236,8 +237,8 @@ class fetch {
       parallel::fail((folder / file.path).native(),
                      ": has not the length and checksum that the hub has for it: the cache is "
                      "damaged, and ",
-                     reason, "; get it again with access to the hub (fetch ",
-                     wanted_.repository.name, ")");
+                     reason, "; get it again with access to the hub (", fetch_command(wanted_),
+                     ")");
     return out;
   }
 
@@ -448,9 +449,11 @@ class fetch {
 
 }  // namespace
 
-wanted_repository wanted_model(std::string const& name, weights choice) {
+wanted_repository wanted_model(std::string const& name, weights choice,
+                               std::string const& revision) {
   wanted_repository out;
   out.repository.name = name;
+  out.revision = revision;
   out.choice = [choice](listing const& files) { return model_files(files, choice); };
   out.missing_file = [choice](std::filesystem::path const& folder) {
     return missing_model_file(folder, choice);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <system_error>
 
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
@@ -69,6 +70,20 @@ std::optional<repository> repository_of_snapshot(std::filesystem::path const& fo
     if (is_repository_name(found.name)) return found;
   }
   return {};
+}
+
+std::string revision_of_snapshot(std::filesystem::path const& folder) {
+  auto commit = folder.filename().string();
+  return commit_in_ref(folder.parent_path().parent_path() / "refs" / "main") == commit ? "main"
+                                                                                       : commit;
+}
+
+std::string commit_in_ref(std::filesystem::path const& ref) {
+  std::error_code absent;
+  if (!std::filesystem::is_regular_file(ref, absent)) return {};
+  auto commit = parallel::read_text_file(ref, 4096);
+  while (!commit.empty() && (commit.back() == '\n' || commit.back() == ' ')) commit.pop_back();
+  return is_commit(commit) ? commit : std::string();
 }
 
 void check_revision(std::string_view revision) {

@@ -74,6 +74,17 @@ std::string rate_label(std::string_view metric) {
   return metric.starts_with(prefix) ? std::string(metric.substr(prefix.size())) : "";
 }
 
+/// "system/node0/cpu_share" → "node0 cpu".
+std::string load_label(std::string_view metric) {
+  constexpr std::string_view prefix = "system/", suffix = "_share";
+  if (!metric.starts_with(prefix) || !metric.ends_with(suffix)) return "";
+  metric.remove_prefix(prefix.size());
+  metric.remove_suffix(suffix.size());
+  std::string out(metric);
+  std::ranges::replace(out, '/', ' ');
+  return out;
+}
+
 std::vector<chart_rule> rules() {
   using enum value_unit;
   return {
@@ -117,6 +128,11 @@ std::vector<chart_rule> rules() {
        labels({{"memory/peak_allocated_mem", "device, peak"},
                {"memory/current_allocated_mem", "device"},
                {"memory/peak_resident_gb", "process, peak"}})},
+      {{.id = "load",
+        .title = "Load of the nodes",
+        .explanation = "Processors over 50 batches, and memory in use",
+        .unit = share},
+       load_label},
       {{.id = "data",
         .title = "Waiting for data",
         .explanation = "Share of the last batches' time on rank 0",

@@ -13,8 +13,37 @@ nlohmann::json parse_object(std::string const& text, std::string_view name) {
   return out;
 }
 
+namespace {
+
+/// The text of a tokenizer_config.json with the class that the model's config.json means where it
+/// names none.
+[[nodiscard]] std::string with_class(std::string config, std::string const& model) {
+  auto const name = class_of_model(parse_object(model, "config.json"));
+  if (name.empty()) return config;
+  auto out = nlohmann::ordered_json::parse(config.empty() ? "{}" : config);
+  auto& named = out["tokenizer_class"];
+  if (!named.is_null()) return config;
+  named = name;
+  return out.dump(2) + "\n";
+}
+
+}  // namespace
+
 std::string tokenizer_files::name() const {
   return source.empty() ? std::string("tokenizer.json") : source.string();
+}
+
+std::string advice_to_make_tokenizer_json(std::filesystem::path const& folder) {
+  std::error_code unreadable;  // an unreadable file counts as absent
+  for (char const* const name : {"tokenizer.model", "vocab.json"})
+    if (std::filesystem::exists(folder / name, unreadable))
+      return parallel::concat(
+          "its ", name, " becomes one by python3 -c \"from transformers import AutoTokenizer; ",
+          "AutoTokenizer.from_pretrained('", folder.string(),
+          "').save_pretrained('my-tokenizer')\" (with the packages transformers, sentencepiece "
+          "and ",
+          "protobuf); then name my-tokenizer");
+  return {};
 }
 
 tokenizer_files read_tokenizer_files(std::filesystem::path const& file_or_folder) {
@@ -31,11 +60,11 @@ tokenizer_files read_tokenizer_files(std::filesystem::path const& file_or_folder
       "that folder");
   tokenizer_files files;
   files.source = is_folder ? file_or_folder / "tokenizer.json" : file_or_folder;
-  parallel::require(std::filesystem::exists(files.source, failure), "the folder \"",
-                    file_or_folder.string(),
-                    "\" holds no tokenizer.json; a tokenizer of vocab.json "
-                    "and merges.txt must be saved as tokenizer.json first (transformers' "
-                    "AutoTokenizer does that with save_pretrained)");
+  if (!std::filesystem::exists(files.source, failure)) {
+    auto const advice = advice_to_make_tokenizer_json(file_or_folder);
+    parallel::fail("the folder \"", file_or_folder.string(), "\" holds no tokenizer.json; ",
+                   advice.empty() ? "name a folder that has one" : advice);
+  }
   files.json = parallel::read_text_file(files.source, largest_tokenizer_file);
   auto const read_beside = [&](char const* name) {
     auto const file = files.source.parent_path() / name;
@@ -45,7 +74,7 @@ tokenizer_files read_tokenizer_files(std::filesystem::path const& file_or_folder
                       ": must hold a JSON object");
     return text;
   };
-  files.config = read_beside("tokenizer_config.json");
+  files.config = with_class(read_beside("tokenizer_config.json"), read_beside("config.json"));
   files.special_tokens = read_beside("special_tokens_map.json");
   files.added_tokens = read_beside("added_tokens.json");
   return files;

@@ -63,7 +63,7 @@ struct test_files {
     write("config.json", mpt::to_hf_json(mpt::hub_form(model), "bfloat16").dump());
     mpt::lora_config adapter;
     adapter.targets = {"Wqkv"};
-    write("adapter/adapter_config.json", mpt::to_peft_json(adapter, "").dump());
+    write("adapter/adapter_config.json", mpt::to_peft_json(adapter, {}).dump());
     write("rows.jsonl", "{}\n");
     write("more.jsonl", "{}\n");
     write(

@@ -43,7 +43,7 @@ struct small_files {
     mpt::lora_config adapter;
     adapter.targets = {"Wqkv"};
     data_test::put_file(folder / "adapter/adapter_config.json",
-                        mpt::to_peft_json(adapter, "").dump());
+                        mpt::to_peft_json(adapter, {}).dump());
     data_test::put_file(folder / "t.jsonl", "{}");
     for (std::string const name : {"tasks", "more_tasks"})
       data_test::put_file(folder / (name + ".yaml"),

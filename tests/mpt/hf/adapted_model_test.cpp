@@ -12,7 +12,8 @@ namespace adapted_model_test {
 using mpt::hf::adapted_model;
 
 TEST_CASE("adapted model: values that differ are refused, and what cannot be compared is not") {
-  adapted_model const model{.name = "o/n", .checksums = {{"a", "F32 xxh3 1"}, {"b", "F16 xxh3 2"}}};
+  adapted_model const model{.base = {.name = "o/n"},
+                            .checksums = {{"a", "F32 xxh3 1"}, {"b", "F16 xxh3 2"}}};
   struct found_files {
     std::map<std::string, std::string> checksums;
     bool is_same;
@@ -41,14 +42,15 @@ TEST_CASE("adapted model: values that differ are refused, and what cannot be com
 
 TEST_CASE(
     "adapted model: JSON gives it back, and what is no such JSON gives nothing but the name") {
-  adapted_model const model{.name = "o/n", .folder = "/x", .checksums = {{"a", "F32 xxh3 1"}}};
-  auto const copy = mpt::hf::adapted_model_of(model.to_json(), "o/n");
+  adapted_model const model{
+      .base = {.name = "o/n"}, .folder = "/x", .checksums = {{"a", "F32 xxh3 1"}}};
+  auto const copy = mpt::hf::adapted_model_of(model.to_json(), {.name = "o/n"});
   CHECK(copy.folder == model.folder);
   CHECK(copy.checksums == model.checksums);
-  CHECK(adapted_model{.name = "o/n", .folder = "/x"}.to_json().is_null());
+  CHECK(adapted_model{.base = {.name = "o/n"}, .folder = "/x"}.to_json().is_null());
   for (auto const* const text : {"null", "[1]", "{\"folder\": 1, \"checksums\": {\"a\": 2}}"}) {
-    auto const unknown = mpt::hf::adapted_model_of(nlohmann::json::parse(text), "o/n");
-    CHECK(unknown.name == "o/n");
+    auto const unknown = mpt::hf::adapted_model_of(nlohmann::json::parse(text), {.name = "o/n"});
+    CHECK(unknown.base.name == "o/n");
     CHECK(unknown.folder.empty());
     CHECK(unknown.checksums.empty());
   }

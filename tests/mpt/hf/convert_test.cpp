@@ -1,7 +1,9 @@
 // Converts folders as LLM Foundry writes them (with the golden models' tensors) to checkpoints and
 // back.
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -185,6 +187,18 @@ TEST_CASE("convert: an export has its tokenizer's special tokens and all of its 
   }
 }
 
+TEST_CASE("convert: a model with tokenizer.model alone says how that becomes a tokenizer.json") {
+  test::temporary_folder const folder;
+  auto const model = write_model(folder / "m", 300);
+  CHECK(mpt::model_source(model).notes().empty());
+  test::write_all(model / "tokenizer.model", "x");
+  CHECK(mpt::model_source(model).notes() ==
+        std::vector{model.string() + ": has no tokenizer.json; " +
+                    mpt::advice_to_make_tokenizer_json(model)});
+  tokenizer_test::small_tokenizer().save(model);
+  CHECK(mpt::model_source(model).notes().empty());
+}
+
 TEST_CASE("convert: an export keeps the end tokens that the model's files name") {
   using nlohmann::json;
   test::temporary_folder const folder;
@@ -213,6 +227,76 @@ TEST_CASE("convert: a trained model ends texts at its tokenizer's end token too,
   CHECK(mpt::trained_end_tokens({-1, 40, 300}, 0, 300) == std::vector<std::int64_t>{0, 40});
   CHECK(mpt::trained_end_tokens({40, 0}, 0, 300) == std::vector<std::int64_t>{40, 0});
   CHECK(mpt::trained_end_tokens({}, std::nullopt, 300).empty());
+}
+
+/// The number that a GGUF file gives for this key; null: none.
+nlohmann::json gguf_number(std::filesystem::path const& file, std::string const& key) {
+  auto const text = test::read_all(file);
+  auto const place = text.find(key);
+  if (place == std::string::npos) return nullptr;
+  std::uint32_t value = 0;  // after the key and the four bytes of its type
+  std::memcpy(&value, text.data() + place + key.size() + 4, sizeof value);
+  return value;
+}
+
+TEST_CASE("convert: a GGUF file ends texts at the tokens of a Hugging Face folder of the model") {
+  using nlohmann::json;
+  test::temporary_folder const folder;
+  auto const tokenizer = tokenizer_test::small_tokenizer();  // whose end is token 0
+  tokenizer.save(folder / "words");
+  tokenizer.save(folder / "other");
+  test::write_all(folder / "other/generation_config.json", R"({"eos_token_id": [41, 0]})");
+  mpt::model_config model{.d_model = 8, .n_heads = 2, .n_layers = 1, .max_seq_len = 4};
+  model.vocab_size = 300;
+  model.family = "llama";
+  model.ffn_act_fn = parallel::ops::activation_kind::silu;
+  model.ffn_type = mpt::ffn_kind::mptglu;
+  model.norm_type = mpt::norm_kind::rmsnorm;
+  model.no_bias = true;
+  model.learned_pos_emb = false;
+  model.attn.rope = mpt::rope_config{};
+  struct ends {
+    json config;            // eos_token_id of the model's config.json
+    std::string tokenizer;  // "": the model's own, which is that of words
+    bool is_trained;
+    json expected;
+  };
+  for (auto const& one :
+       {ends{nullptr, "", false, 0}, ends{40, "", false, 40}, ends{{40, 41}, "", false, {40, 41}},
+        ends{{40, 300}, "", false, 40}, ends{40, "words", false, 40},
+        ends{40, "other", false, {41, 0}}, ends{40, "", true, {0, 40}},
+        ends{40, "other", true, {41, 0}}, ends{nullptr, "", true, 0}}) {
+    CAPTURE(one.config.dump());
+    CAPTURE(one.tokenizer);
+    CAPTURE(one.is_trained);
+    auto stored_config = mpt::config_json_of(model, "float32");
+    stored_config["eos_token_id"] = one.config;
+    std::filesystem::remove_all(folder / "m");
+    std::filesystem::remove_all(folder / "run");
+    hf::hf_export(
+        folder / "m", mpt::stored_tensors_of(model, hf::shapes_of(model)).shapes,
+        [](std::string const&, index, std::span<float> out) { std::ranges::fill(out, 0.5F); },
+        {.type = hf::precision::fp32, .config = stored_config});
+    tokenizer.save(folder / "m");
+    if (one.is_trained)
+      mpt::import_hugging_face(mpt::model_source(folder / "m"), folder / "run", {});
+    mpt::model_source const source(folder / (one.is_trained ? "run" : "m"));
+    mpt::convert_options const options{
+        .tokenizer = one.tokenizer.empty() ? one.tokenizer : (folder / one.tokenizer).string(),
+        .existing = parallel::checkpoint::if_exists::replace};
+    mpt::export_hugging_face(source, folder / "out", options);
+    auto const generation = json::parse(test::read_all(folder / "out/generation_config.json"));
+    CHECK(generation.at("eos_token_id") == one.expected);
+    static_cast<void>(mpt::export_gguf(source, folder / "out.gguf", options));
+    // of several tokens that are not ranked, llama.cpp's first is the tokenizer's
+    auto const in_file =
+        std::set<json>{gguf_number(folder / "out.gguf", "tokenizer.ggml.eos_token_id"),
+                       gguf_number(folder / "out.gguf", "tokenizer.ggml.eot_token_id")};
+    auto of_folder = one.expected.is_array()
+                         ? std::set<json>(one.expected.begin(), one.expected.end())
+                         : std::set<json>{one.expected, nullptr};
+    CHECK(in_file == of_folder);
+  }
 }
 
 TEST_CASE("convert: a replaced export keeps its tokenizer where none is named") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <parallel/core/error.hpp>
+#include <parallel/support/files.hpp>
 
 namespace repository_test {
 
@@ -48,6 +49,20 @@ TEST_CASE("repository: a snapshot's folder has the name of its repository") {
                              "/c/models--/snapshots/", "/c/models--a--b--c/snapshots/"})
     CHECK(name_of(folder).empty());
   CHECK_FALSE(repository_of_snapshot("/c/models--org--name/snapshots/main"));
+}
+
+TEST_CASE("repository: a snapshot is named by its commit, unless main is there") {
+  std::string const commit(40, 'a');
+  test::temporary_folder const cache;
+  auto const refs = cache.path() / "models--org--name" / "refs";
+  auto const snapshot = cache.path() / "models--org--name" / "snapshots" / commit;
+  std::filesystem::create_directories(refs);
+  CHECK(revision_of_snapshot(snapshot) == commit);
+  for (auto const& [main, revision] :
+       {std::pair(commit + "\n", std::string("main")), {std::string(40, 'b'), commit}}) {
+    parallel::write_text_file(refs / "main", main);
+    CHECK(revision_of_snapshot(snapshot) == revision);
+  }
 }
 
 TEST_CASE("repository: a revision stays inside its folder") {

@@ -20,19 +20,19 @@ mpt::tokenizer_files small_files(std::string config, std::string added_tokens = 
 
 TEST_CASE("auto tokenizer: folders whose files disagree give the ids of transformers 4.57.6") {
   auto const golden = json::parse(test::read_all(test::golden_folder() / "tokenizer_folders.json"));
-  auto const text_of = [](json const& folder, char const* key) {
-    return folder.contains(key) ? folder[key].dump() : std::string();
-  };
   for (auto const& entry : golden["cases"].items()) {
     auto const& folder = entry.value();
     CAPTURE(entry.key());
     auto file = golden["bases"][folder["base"].get<std::string>()];
     file.update(folder["tokenizer"]);
-    mpt::tokenizer const tokenizer({.json = file.dump(),
-                                    .config = text_of(folder, "config"),
-                                    .source = {},
-                                    .special_tokens = text_of(folder, "special_tokens"),
-                                    .added_tokens = text_of(folder, "added_tokens")});
+    test::temporary_folder const files;
+    test::write_all(files / "tokenizer.json", file.dump());
+    for (auto const& [key, name] : {std::pair("config", "tokenizer_config.json"),
+                                    {"special_tokens", "special_tokens_map.json"},
+                                    {"added_tokens", "added_tokens.json"},
+                                    {"model", "config.json"}})
+      if (folder.contains(key)) test::write_all(files / name, folder[key].dump());
+    auto const tokenizer = mpt::tokenizer::load(files.path());
     CHECK(tokenizer.size() == folder["size"]);
     auto const affixes = mpt::read_text_affixes(tokenizer);
     for (auto const& text : folder["texts"]) {

@@ -160,7 +160,18 @@ TEST_CASE("tokenizer files: the error for a missing tokenizer explains what to g
   CHECK(contains(load_error("EleutherAI/gpt-neox-20b"),
                  "there is no tokenizer at \"EleutherAI/gpt-neox-20b\""));
   CHECK(contains(load_error("EleutherAI/gpt-neox-20b"), "Nothing is downloaded"));
-  CHECK(contains(load_error(folder.path), "holds no tokenizer.json"));
+  auto const at = "the folder \"" + folder.path.string() + "\" holds no tokenizer.json; ";
+  CHECK(load_error(folder.path) == at + "name a folder that has one");
+  for (std::string const name : {"vocab.json", "tokenizer.model"}) {
+    std::ofstream(folder.path / name) << "x";
+    CHECK(load_error(folder.path) ==
+          at + "its " + name +
+              " becomes one by python3 -c \"from transformers import AutoTokenizer; "
+              "AutoTokenizer.from_pretrained('" +
+              folder.path.string() +
+              "').save_pretrained('my-tokenizer')\" (with the packages transformers, "
+              "sentencepiece and protobuf); then name my-tokenizer");
+  }
 }
 
 TEST_CASE("tokenizer files: the error for a file that is not a tokenizer names the file") {

@@ -106,6 +106,51 @@ grep -qF '"base_model_name_or_path": "org/tiny"' adapter/adapter_config.json || 
 HF_HUB_OFFLINE=1 "$programs/generate" adapter --prompt 'template' --max_new_tokens 12 > by-adapter 2> err || { cat err >&2; fail "an adapter of a name"; }
 "$programs/generate" lora --prompt 'template' --max_new_tokens 12 > by-checkpoint 2> /dev/null
 same by-checkpoint by-adapter
+"$programs/evaluate" adapter --data text.txt --json adapter.json > /dev/null 2>&1
+
+# The models and adapters in an evaluation's YAML, and the model that an adapter names, are got too.
+cp -r adapter root/models/org/adapter
+cat > eval.yaml <<'YAML'
+max_seq_len: 32
+device_eval_batch_size: 4
+precision: fp32
+icl_tasks:
+- {label: rows, dataset_uri: rows.jsonl, icl_task_type: language_modeling, num_fewshot: [0]}
+models:
+- {model_name: base, load_path: root/models/org/tiny, model: {name: hf_causal_lm, pretrained_model_name_or_path: root/models/org/tiny, pretrained_lora_id_or_path: adapter}}
+- {model_name: alone, model: {name: hf_causal_lm, pretrained_model_name_or_path: adapter}}
+- {model: {name: hf_causal_lm, pretrained_model_name_or_path: org/tiny, pretrained_lora_id_or_path: org/adapter}}
+YAML
+for i in {1..8}; do echo "{\"context\": \"Say $i\", \"continuation\": \" template $i\"}"; done > rows.jsonl
+rm -rf home
+"$programs/evaluate" eval.yaml --rows scores.jsonl --markdown scores.md > log 2>&1 || { cat log >&2; fail "an evaluation of adapters"; }
+grep -qF 'org/tiny + org/adapter' scores.md || { cat scores.md >&2; fail "the tables do not name the adapter as the YAML does"; }
+for name in alone 'org/tiny + org/adapter'; do
+  diff <(grep -F '"base"' scores.jsonl | sed 's/"model":"[^"]*"//') <(grep -F "\"$name\"" scores.jsonl | sed 's/"model":"[^"]*"//') ||
+    fail "$name has other scores"
+done
+
+# An adapter names the commit of its model if main is not there, and is used with that revision.
+cp -r root/models/org/tiny root/models/org/tiny@v1
+old=home/hub/models--org--tiny/snapshots/$(cat home/hub/models--org--tiny/refs/main)
+train save_folder=longer max_duration=3ba
+"$programs/convert" longer root/models/org/tiny --tokenizer tokenizer --replace > /dev/null
+"$programs/fetch" org/tiny > /dev/null 2>&1
+"$programs/finetune" tune.yaml "model.pretrained_model_name_or_path=$old" "model.peft_config={r: 2}" \
+  save_folder=of-old > log 2>&1 || { cat log >&2; fail "LoRA of a commit"; }
+"$programs/convert" of-old old-adapter > /dev/null
+grep -qF "\"revision\": \"$(basename "$old")\"" old-adapter/adapter_config.json || fail "the adapter does not name the commit"
+"$programs/generate" of-old --prompt 'template' --max_new_tokens 12 > by-checkpoint 2> /dev/null
+sed -i 's/"revision": "[^"]*"/"revision": "v1"/' old-adapter/adapter_config.json
+rm -rf home
+HF_HUB_OFFLINE=1 refused '(fetch org/tiny --revision v1)' "$programs/convert" old-adapter merged --merge
+"$programs/generate" old-adapter --prompt 'template' --max_new_tokens 12 > by-adapter 2> err || { cat err >&2; fail "an adapter of a revision"; }
+same by-checkpoint by-adapter
+sed -i 's/"revision": "[^"]*"/"revision": 1/' old-adapter/adapter_config.json
+refused 'old-adapter/adapter_config.json: revision: expected a branch' "$programs/generate" old-adapter --prompt x
+rm -r root/models/org/tiny home
+mv root/models/org/tiny@v1 root/models/org/tiny
+"$programs/fetch" org/tiny > /dev/null 2>&1
 
 # A cache that another program filled in part has no listing: what is missing is named, nothing is taken for whole.
 commit=$(cat home/hub/models--org--tiny/refs/main)

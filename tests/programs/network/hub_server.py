@@ -10,6 +10,7 @@ hub redirects for large files (.bin, .safetensors, .parquet, .gz). STATE is a fo
 Kinds of fault: status (status, retry_after), cut (bytes: after so many the connection ends), stall (seconds), corrupt (a byte
 is another), long_length and short_length (Content-Length is wrong), no_range (Range is ignored), wrong_range (other bytes than
 asked for), slow (bytes_per_second), listing (entries: added to the listing), redirect (location), next_page (location).
+A folder NAME@REVISION is that branch or tag of NAME.
 A repository whose name holds "private" asks for the token hf_right; "gated" refuses every token."""
 import hashlib
 import http.server
@@ -43,6 +44,13 @@ def ids(path):
 def commit_of(folder):
     text = "".join(f"{p.relative_to(folder)} {ids(p)[0]}\n" for p in repository_files(folder))
     return hashlib.sha1(text.encode()).hexdigest()
+
+
+def revision_of(folder, revision):
+    """The folder of a revision of the repository in `folder`, or nothing."""
+    others = sorted(folder.parent.glob(folder.name + "@*"))
+    names = {"main": folder} | {other.name.split("@")[1]: other for other in others}
+    return names.get(revision) or next((f for f in [folder, *others] if commit_of(f) == revision), None)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -180,9 +188,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         folder = self.folder(kind, name)
         if folder is None:
             return None
-        commit = commit_of(folder)
-        if urllib.parse.unquote(revision) not in ("main", commit):
+        folder = revision_of(folder, urllib.parse.unquote(revision))
+        if folder is None:
             return self.reply(404, headers=[("X-Error-Code", "RevisionNotFound")])
+        commit = commit_of(folder)
         if what == "revision":
             siblings = [{"rfilename": str(p.relative_to(folder))} for p in repository_files(folder)]
             return self.reply_json({"_id": "1", "id": name, "sha": commit, "private": False, "siblings": siblings, "tags": [],
@@ -216,6 +225,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         folder = self.folder(kind, match[2])
         if folder is None:
             return None
+        folder = revision_of(folder, urllib.parse.unquote(match[3])) or folder
         commit = commit_of(folder)
         file = folder / urllib.parse.unquote(match[4])
         common = [("X-Repo-Commit", commit)]

@@ -69,7 +69,7 @@ def template(name):
 
 
 PREFIX = dict(BYTES["pre_tokenizer"], add_prefix_space=True)
-# name: (base, what differs from it, tokenizer_config.json, texts, special_tokens_map.json, added_tokens.json)
+# name: (base, what differs from it, tokenizer_config.json, texts, special_tokens_map.json, added_tokens.json, config.json)
 CASES = {
     "decoder_adds": ("bytes", {}, FAST | dict(added_tokens_decoder={"256": token(END), "257": token(BEGIN)}), TEXTS),
     "decoder_adds_in_order_of_ids": ("bytes", {}, FAST | dict(added_tokens_decoder={"258": token(BEGIN), "257": token(STOP)}), TEXTS),
@@ -129,6 +129,17 @@ CASES = {
     "pieces_with_new_tokens": ("pieces", {}, PIECES_CLASS | dict(additional_special_tokens=[BEGIN]), [f"c{BEGIN}ca", f"a {BEGIN} c"], None,
                                {"[PAD]": 11}),
     "pieces_without_class": ("pieces", {}, FAST | dict(add_prefix_space=False, legacy=False), ["c</s>ca", "a c"]),
+    "class_of_gpt2": ("bytes", json_with(added_tokens=[], pre_tokenizer=PREFIX), {}, TEXTS + SPACES, None, None, dict(model_type="gpt2")),
+    "class_of_mpt": ("bytes", json_with(added_tokens=[]), dict(bos_token=BEGIN), TEXTS, None, None, dict(model_type="mpt")),
+    "class_of_qwen3": ("bytes", json_with(added_tokens=added(token(END, rstrip=True))), {}, [f"a{END} b"], None, None, dict(model_type="qwen3")),
+    "class_of_llama": ("bytes", {}, dict(unk_token=None, bos_token=END, eos_token=END), ["ab"], None, None, dict(model_type="llama")),
+    "class_of_mistral": ("pieces", {}, dict(legacy=False), ["c</s>ca", "a c", " c<s> c"], None, None, dict(model_type="mistral")),
+    "class_of_gemma": ("bytes", {}, dict(add_eos_token=True), TEXTS, None, None, dict(model_type="gemma2")),
+    "class_of_falcon": ("bytes", json_with(pre_tokenizer=PREFIX), {}, SPACES, None, None, dict(model_type="falcon")),
+    "class_in_config": ("bytes", json_with(added_tokens=[]), {}, TEXTS, None, None, dict(model_type="llama", tokenizer_class="GPT2Tokenizer")),
+    "class_before_config": ("bytes", {}, FAST, ["ab"], None, None, dict(model_type="llama")),
+    "class_of_config_alone": ("bytes", json_with(pre_tokenizer=PREFIX), None, SPACES, None, None, dict(model_type="gpt_neox")),
+    "llama_of_config_alone": ("pieces", {}, None, ["c</s>ca", "a c", " c<s> c"], None, None, dict(model_type="llama")),
     "llama_rebuilt": ("pieces", {}, PIECES_CLASS | dict(add_prefix_space=True, legacy=False), ["c</s>ca", "a c", "</s> c"]),
     "llama_rebuilt_without_space": ("pieces", {}, PIECES_CLASS | dict(add_prefix_space=False, legacy=False), ["c</s>ca", "a c", "</s> c"]),
 }
@@ -142,7 +153,7 @@ def answers(case):
     base_name, changes, config, texts, *others = case
     with tempfile.TemporaryDirectory() as folder:
         files = {"tokenizer.json": merged(base_name, changes), "tokenizer_config.json": config}
-        files |= dict(zip(("special_tokens_map.json", "added_tokens.json"), others))
+        files |= dict(zip(("special_tokens_map.json", "added_tokens.json", "config.json"), others))
         for name, content in files.items():
             if content is not None:
                 pathlib.Path(folder, name).write_text(json.dumps(content))
@@ -163,10 +174,10 @@ def main():
     cases = {}
     for name, case in CASES.items():
         base_name, changes, config, _, *others = case
-        rest = {key: value for key, value in zip(("special_tokens", "added_tokens"), others) if value is not None}
+        rest = {key: value for key, value in zip(("special_tokens", "added_tokens", "model"), others) if value is not None}
         found = answers(case) if name.startswith("llama_rebuilt") == newer else {
             key: before.get(name, {}).get(key) for key in ("size", "texts")}
-        cases[name] = dict(base=base_name, tokenizer=changes, config=config) | rest | found
+        cases[name] = dict(base=base_name, tokenizer=changes) | ({} if config is None else dict(config=config)) | rest | found
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(case)}" for name, case in cases.items())
     bases = ",\n".join(f"{json.dumps(name)}: {json.dumps(content)}" for name, content in BASES.items())
     file.write_text(f'{{"bases": {{\n{bases}}},\n"cases": {{\n{lines}}}}}\n')

@@ -31,16 +31,23 @@ inline constexpr std::string_view adapter_config_name = "adapter_config.json";
 /// Reads the adapter_config.json of a folder.
 [[nodiscard]] nlohmann::json read_adapter_json(std::filesystem::path const& folder);
 
-/// The name of the model that PEFT's configuration says it adapts; "": none.
-[[nodiscard]] std::string base_name(nlohmann::json const& json);
+/// A model as PEFT's configuration names it.
+struct named_model {
+  std::string name = {};          ///< a folder or a repository of the hub; "": none
+  std::string revision = "main";  ///< of that repository
+};
+
+/// The model that PEFT's configuration, which `source` names in messages, says it adapts. Throws if
+/// its revision is none.
+[[nodiscard]] named_model adapted_name(nlohmann::json const& json, std::string const& source);
 
 /// The adapters of `model` that PEFT's configuration describes; `source` names it in messages.
 [[nodiscard]] lora_config from_peft_json(nlohmann::json const& json, model_config const& model,
                                          std::string const& source);
 
-/// PEFT's configuration of adapters for the model `base` ("": not known), which is of the family
-/// and the shape of `model`.
-[[nodiscard]] nlohmann::json to_peft_json(lora_config const& lora, std::string const& base,
+/// PEFT's configuration of adapters for the model `base`, which is of the family and the shape of
+/// `model`. The revision is null, as PEFT has it, for the main one.
+[[nodiscard]] nlohmann::json to_peft_json(lora_config const& lora, named_model const& base,
                                           model_config const& model = {});
 
 }  // namespace mpt

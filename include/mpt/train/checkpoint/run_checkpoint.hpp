@@ -62,6 +62,10 @@ struct found_checkpoint {
 [[nodiscard]] std::optional<found_checkpoint> checkpoint_to_load(
     checkpoint_config const& checkpoint);
 
+/// The state in the checkpoint of the run that this one continues; null for a fresh start, and for
+/// a checkpoint that cannot be read.
+[[nodiscard]] nlohmann::json state_of_resumed_run(checkpoint_config const& checkpoint);
+
 /// The date that chat templates showed when the run began that this one continues, so that they
 /// write the same texts again; std::nullopt for a fresh start, and for a checkpoint that does not
 /// say it or cannot be read.

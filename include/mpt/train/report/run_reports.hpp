@@ -57,9 +57,16 @@ class run_reports {
   /// Trains a batch by calling train(), and tells memory and slow ranks. Collective.
   auto time_batch(auto const& train) {
     auto result = slow_.time_batch(train);
-    auto const ranks = slow_.look(run_.comm, run_.host, peak_device_bytes(device_));
+    auto const ranks = slow_.look(run_.comm, run_.host, peak_device_bytes(device_), [&] {
+      auto out = load_.read();
+      if constexpr (requires { device_.readings(); })
+        for (auto const& [name, value] : device_.readings()) out.emplace_back(name, value);
+      return out;
+    });
     say(ranks.note);
-    if (report_) report_->memory(ranks.device_bytes, run_.batch);
+    if (!report_) return result;
+    report_->memory(ranks.device_bytes, run_.batch);
+    for (auto const& [name, value] : ranks.loads) loads_.emplace_back("system/" + name, value);
     return result;
   }
 
@@ -85,6 +92,7 @@ class run_reports {
                         .memory_bytes = parallel::host_reaches<Device> ? peak_memory_bytes()
                                                                        : peak_device_bytes(device_),
                         .device = readings_of(device_)};
+    for (auto& one : std::exchange(loads_, {})) record.device.push_back(std::move(one));
     record.add_pace(pace_);
     report_->batch(record, run_.clock, run_.control);
   }
@@ -123,6 +131,8 @@ class run_reports {
   std::int64_t microbatch_;  // sequences
   std::optional<reporter> report_;
   slow_rank_watch slow_;
+  system_load load_;
+  named_numbers loads_;  // of the nodes, until a batch is reported
   run_pace pace_;
   std::optional<watched_peak> peak_;
   utilisation utilisation_;

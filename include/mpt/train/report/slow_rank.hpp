@@ -1,7 +1,7 @@
-// slow_rank: finds the rank that holds the others up, and tells the memory of all. Ranks that do
-// the same work wait for each other in exchanges. A slow rank (a hot processor, a neighbour on its
-// machine) is the last to begin each exchange, so that it hardly waits while the others wait for
-// it.
+// slow_rank: finds the rank that holds the others up, and tells the memory of all and the load of
+// their nodes. Ranks that do the same work wait for each other in exchanges. A slow rank (a hot
+// processor, a neighbour on its machine) is the last to begin each exchange, so that it hardly
+// waits while the others wait for it.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include <mpt/train/report/system_load.hpp>
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/core/machine_name.hpp>
 #include <parallel/device/host/stream.hpp>
 
 namespace mpt {
@@ -36,6 +38,9 @@ struct slow_rank {
 struct rank_findings {
   std::string note;                  ///< on a slow rank; mostly ""
   std::vector<double> device_bytes;  ///< by rank; empty where the ranks have told nothing
+  /// What the first rank of each node tells of it, as "node0/NAME"; nodes are numbered by their
+  /// first ranks.
+  named_numbers loads = {};
 };
 
 /// Looks for a slow rank every 50 batches.
@@ -45,8 +50,10 @@ class slow_rank_watch {
 
   /// `waited`: returns the seconds that this rank's exchanges have taken so far (from its flight
   /// recorder); if it is empty (on every rank), nothing is measured. `work`: as for find_slow_rank.
-  slow_rank_watch(std::function<double()> waited, int work)
-      : waited_(std::move(waited)), work_(work) {}
+  /// `machine`: ranks that give the same name are on one node.
+  slow_rank_watch(std::function<double()> waited, int work,
+                  std::string machine = parallel::machine_name())
+      : waited_(std::move(waited)), work_(work), machine_(std::move(machine)) {}
 
   /// Calls train(), which trains a batch, and measures its time.
   template <class F>
@@ -60,16 +67,20 @@ class slow_rank_watch {
     return out;
   }
 
-  /// Collective, after each batch. `device_bytes`: what this rank tells the others. Cost: every
-  /// 50th call gathers one line of text per rank, and no other call exchanges anything.
+  /// Collective, after each batch. `device_bytes` and `load()`, which is called where this rank is
+  /// the first of its node: what this rank tells the others. Cost: every 50th call gathers one
+  /// line of text per rank, and no other call exchanges anything.
   [[nodiscard]] rank_findings look(parallel::any_communicator& comm, parallel::host::stream& s,
-                                   double device_bytes);
+                                   double device_bytes,
+                                   std::function<named_numbers()> const& load = {});
 
  private:
   static constexpr double least_seconds = 2;  // chance makes ranks wait too
 
   std::function<double()> waited_;
   int work_;
+  std::string machine_;
+  bool is_first_of_node_ = true;  // until the ranks have told their machines
   int count_ = 0;
   double in_exchanges_ = 0, seconds_ = 0;
   std::optional<std::size_t> last_;  // the slow rank of the last note

@@ -272,9 +272,18 @@ nlohmann::json read_adapter_json(std::filesystem::path const& folder) {
   return json;
 }
 
-std::string base_name(nlohmann::json const& json) {
-  auto const name = json.find("base_model_name_or_path");
-  return name != json.end() && name->is_string() ? name->get<std::string>() : std::string();
+named_model adapted_name(nlohmann::json const& json, std::string const& source) {
+  named_model out;
+  if (auto const name = json.find("base_model_name_or_path");
+      name != json.end() && name->is_string())
+    out.name = *name;
+  auto const revision = json.find("revision");
+  if (revision == json.end() || revision->is_null()) return out;
+  parallel::require(revision->is_string(), source, ": revision: expected a branch, a tag or a ",
+                    "commit of the model in base_model_name_or_path, or null, found ",
+                    printable(revision->dump()));
+  out.revision = *revision;
+  return out;
 }
 
 lora_config from_peft_json(nlohmann::json const& json, model_config const& model,
@@ -296,15 +305,15 @@ lora_config from_peft_json(nlohmann::json const& json, model_config const& model
   return read_lora(reader, model);
 }
 
-nlohmann::json to_peft_json(lora_config const& lora, std::string const& base,
+nlohmann::json to_peft_json(lora_config const& lora, named_model const& base,
                             model_config const& model) {
   std::vector<std::string> targets;
   for (auto const& target : lora.targets) targets.push_back(target_to_peft(model, target));
   nlohmann::json out = {
       {"peft_type", "LORA"},
       {"task_type", "CAUSAL_LM"},
-      {"base_model_name_or_path", base.empty() ? nlohmann::json() : nlohmann::json(base)},
-      {"revision", nullptr},
+      {"base_model_name_or_path", base.name.empty() ? nlohmann::json() : nlohmann::json(base.name)},
+      {"revision", base.revision == "main" ? nlohmann::json() : nlohmann::json(base.revision)},
       {"r", lora.rank},
       {"lora_alpha", detail::json_number(lora.alpha)},
       {"lora_dropout", lora.dropout},

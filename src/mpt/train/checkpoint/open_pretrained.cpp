@@ -10,6 +10,7 @@
 #include <mpt/config/model/read_lora.hpp>
 #include <mpt/hf/is_model.hpp>
 #include <mpt/hf/names.hpp>
+#include <mpt/train/checkpoint/run_checkpoint.hpp>
 #include <mpt/train/checkpoint/same_model.hpp>
 #include <mpt/vocabulary.hpp>
 
@@ -73,7 +74,7 @@ void require_same_adapters(model_source const& source, model_config const& model
           ": has adapters, but this run has none; merge them first (convert --merge), or give "
           "model.peft_config");
   auto const difference =
-      first_difference(to_peft_json(*source_lora, "", model), to_peft_json(*model.lora, "", model),
+      first_difference(to_peft_json(*source_lora, {}, model), to_peft_json(*model.lora, {}, model),
                        [](std::string const& key) { return key != "lora_dropout"; });
   if (difference)
     parallel::fail(source.path().string(), ": its adapters have ", difference->name, " = ",
@@ -108,8 +109,10 @@ std::unique_ptr<weight_source> open_pretrained(model_config const& model,
   return std::make_unique<pretrained_weights>(std::move(source), model, run.seed);
 }
 
-hf::adapted_model adapter_base_of(model_config const& model, checkpoint_config const& checkpoint) {
-  if (!model.lora) return {};
+namespace {
+
+/// The base model of adapters as the folders have it that the run begins from.
+[[nodiscard]] hf::adapted_model read_adapter_base(checkpoint_config const& checkpoint) {
   auto const& path = checkpoint.load_path;
   auto const& base = path.empty() ? checkpoint.pretrained : path;
   if (base.empty()) return {};
@@ -118,6 +121,20 @@ hf::adapted_model adapter_base_of(model_config const& model, checkpoint_config c
   auto recorded = model_source(base).base();
   if (!checkpoint.load_weights_only) require_same_weights(recorded, checkpoint.pretrained, base);
   return recorded;
+}
+
+}  // namespace
+
+hf::adapted_model adapter_base_of(model_config const& model, checkpoint_config const& checkpoint) {
+  if (!model.lora) return {};
+  auto const found = read_adapter_base(checkpoint);
+  if (!found.checksums.empty()) return found;
+  auto const state = state_of_resumed_run(checkpoint);
+  if (!state.contains("peft_config")) return found;
+  auto recorded =
+      hf::adapted_model_of(state.value("adapted_model", nlohmann::json()),
+                           adapted_name(state.at("peft_config"), "the checkpoint to resume"));
+  return recorded.checksums.empty() && !found.base.name.empty() ? found : recorded;
 }
 
 }  // namespace mpt

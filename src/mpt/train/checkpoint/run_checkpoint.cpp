@@ -101,18 +101,22 @@ std::optional<found_checkpoint> checkpoint_to_load(checkpoint_config const& chec
                           .on_damage = checkpoint::if_damaged::go_back};
 }
 
-std::optional<std::chrono::local_seconds> date_of_resumed_run(checkpoint_config const& checkpoint) {
+nlohmann::json state_of_resumed_run(checkpoint_config const& checkpoint) {
   try {  // what is wrong with a checkpoint is said when it is loaded
     auto const found = checkpoint_to_load(checkpoint);
-    if (!found || found->weights_only || !is_checkpoint(found->folder)) return std::nullopt;
-    auto const state = checkpoint::checkpoint_reader(found->folder).state();
-    auto const saved = nlohmann::json::json_pointer("/order/data_local_time");
-    if (!state.contains(saved) || !state.at(saved).is_number_integer()) return std::nullopt;
-    return std::chrono::local_seconds(std::chrono::seconds(state.at(saved).get<std::int64_t>()));
+    if (!found || found->weights_only || !is_checkpoint(found->folder)) return {};
+    return checkpoint::checkpoint_reader(found->folder).state();
   } catch (parallel::error const& problem) {
-    if (parallel::is_system_error(problem)) throw;  // the date is not known, rather than absent
-    return std::nullopt;
+    if (parallel::is_system_error(problem)) throw;  // the state is not known, rather than absent
+    return {};
   }
+}
+
+std::optional<std::chrono::local_seconds> date_of_resumed_run(checkpoint_config const& checkpoint) {
+  auto const state = state_of_resumed_run(checkpoint);
+  auto const saved = nlohmann::json::json_pointer("/order/data_local_time");
+  if (!state.contains(saved) || !state.at(saved).is_number_integer()) return std::nullopt;
+  return std::chrono::local_seconds(std::chrono::seconds(state.at(saved).get<std::int64_t>()));
 }
 
 void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
@@ -157,7 +161,7 @@ checkpoint::run_state saved_state(train_config const& config, run_state const& s
           {"run_name", config.run.name}}};
   if (config.model.lora) {
     out.program_state["peft_config"] =
-        to_peft_json(*config.model.lora, adapter_base.name, config.model);
+        to_peft_json(*config.model.lora, adapter_base.base, config.model);
     out.program_state["adapted_model"] = adapter_base.to_json();
   }
   return out;
@@ -165,7 +169,7 @@ checkpoint::run_state saved_state(train_config const& config, run_state const& s
 
 void require_same_adapted_model(nlohmann::json const& state, hf::adapted_model const& current,
                                 std::filesystem::path const& folder) {
-  require_same_weights(hf::adapted_model_of(state.value("adapted_model", nlohmann::json()), ""),
+  require_same_weights(hf::adapted_model_of(state.value("adapted_model", nlohmann::json()), {}),
                        current.checksums, current.folder, folder.string());
 }
 
@@ -201,7 +205,7 @@ nlohmann::json data_order_of(model_config const& model, data_config const& data,
                         {"seed", run.seed},
                         {"optimizer", optimizer.name},
                         {"frozen", frozen_patterns(optimizer)}};
-  if (model.lora) out["peft_config"] = to_peft_json(*model.lora, "", model);
+  if (model.lora) out["peft_config"] = to_peft_json(*model.lora, {}, model);
   if (!set.checksum.empty()) out["data_checksum"] = set.checksum;
   if (data.train_loader.finetuning) out["data_local_time"] = set.date.time_since_epoch().count();
   if (!set.contents.empty()) out["data_contents"] = set.contents;

@@ -6,10 +6,20 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include <parallel/comm/texts.hpp>
-#include <parallel/core/machine_name.hpp>
 
 namespace mpt {
+namespace {
+
+/// Adds what a node tells of itself, under its number.
+void add_load(named_numbers& loads, named_numbers const& load, std::size_t node) {
+  for (auto const& [name, value] : load)
+    loads.emplace_back(fmt::format("node{}/{}", node, name), value);
+}
+
+}  // namespace
 
 std::optional<slow_rank> find_slow_rank(std::span<double const> waited, std::span<int const> work,
                                         double seconds) {
@@ -29,20 +39,25 @@ std::optional<slow_rank> find_slow_rank(std::span<double const> waited, std::spa
 }
 
 rank_findings slow_rank_watch::look(parallel::any_communicator& comm, parallel::host::stream& s,
-                                    double device_bytes) {
+                                    double device_bytes,
+                                    std::function<named_numbers()> const& load) {
   if (count_ < batches) return {};
+  auto const own_load = load && is_first_of_node_ ? load() : named_numbers();
   bool const is_alone = comm.size() == 1;
+  rank_findings out;
   if (is_alone || !waited_) {
     count_ = 0;
-    return {"", is_alone ? std::vector{device_bytes} : std::vector<double>()};
+    if (is_alone) out.device_bytes = {device_bytes};
+    add_load(out.loads, own_load, 0);
+    return out;
   }
-  auto const own_measurement = fmt::format("{} {} {} {} {}", in_exchanges_, work_, seconds_,
-                                           device_bytes, parallel::machine_name());
-  rank_findings out;
+  auto const own_measurement = fmt::format("{} {} {} {} {} {}", in_exchanges_, work_, seconds_,
+                                           device_bytes, nlohmann::json(own_load).dump(), machine_);
   std::vector<double> waited;
   std::vector<int> work;
   std::vector<std::string> machines;
   double seconds = 0;
+  std::size_t nodes = 0;
   for (auto const& text : parallel::gather_texts(comm, s, own_measurement)) {
     auto rest = std::string_view(text);
     auto const word = [&] {
@@ -53,8 +68,12 @@ rank_findings slow_rank_watch::look(parallel::any_communicator& comm, parallel::
     work.push_back(std::stoi(word()));
     seconds = std::max(seconds, std::stod(word()));
     out.device_bytes.push_back(std::stod(word()));
+    auto const node_load = nlohmann::json::parse(word()).get<named_numbers>();
+    if (std::ranges::find(machines, rest) == machines.end())
+      add_load(out.loads, node_load, nodes++);
     machines.emplace_back(rest);
   }
+  is_first_of_node_ = std::ranges::find(machines, machine_) - machines.begin() == comm.rank();
   count_ = 0;
   in_exchanges_ = seconds_ = 0;
   auto const slow = find_slow_rank(waited, work, seconds);

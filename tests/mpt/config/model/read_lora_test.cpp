@@ -68,10 +68,27 @@ TEST_CASE("adapter_config.json: PEFT's file is read, and a written one is read b
                                  .dropout = 0.1,
                                  .rank_stabilised = true,
                                  .targets = {"Wqkv", "blocks.0.ffn.down_proj"}});
-  auto const json = mpt::to_peft_json(lora, "/models/base");
+  auto const json = mpt::to_peft_json(lora, {.name = "/models/base"});
   CHECK(mpt::from_peft_json(json, small(), "ours") == lora);
   CHECK(json.at("base_model_name_or_path") == "/models/base");
-  CHECK(mpt::to_peft_json(lora, "").at("base_model_name_or_path").is_null());
+  CHECK(mpt::to_peft_json(lora, {}).at("base_model_name_or_path").is_null());
+}
+
+TEST_CASE("adapter_config.json: the revision of the base is PEFT's, null for main") {
+  for (auto const& [written, revision] : {std::pair("null", "main"), {"\"v1\"", "v1"}}) {
+    auto json = nlohmann::json{{"base_model_name_or_path", "o/n"}};
+    json["revision"] = nlohmann::json::parse(written);
+    auto const base = mpt::adapted_name(json, "a.json");
+    CHECK(base.name == "o/n");
+    CHECK(base.revision == revision);
+    CHECK(mpt::to_peft_json({.targets = {"Wqkv"}}, base).at("revision").dump() == written);
+  }
+  CHECK(mpt::adapted_name({{"base_model_name_or_path", "o/n"}}, "a.json").revision == "main");
+  CHECK(test::message_of([] {
+          (void)mpt::adapted_name({{"revision", 1}}, "a.json");
+        }) ==
+        "a.json: revision: expected a branch, a tag or a commit of the model in "
+        "base_model_name_or_path, or null, found 1");
 }
 
 TEST_CASE("adapter_config.json: ranks and alphas by layer are read and written") {
@@ -84,7 +101,7 @@ TEST_CASE("adapter_config.json: ranks and alphas by layer are read and written")
   CHECK(mpt::lora_scale(lora, "transformer.blocks.0.attn.Wqkv") == 4);
   CHECK(mpt::lora_scale(lora, "transformer.blocks.1.attn.Wqkv") == 16);
   CHECK(mpt::lora_scale(lora, "transformer.blocks.0.attn.out_proj") == 0.5 / 6);
-  auto const json = mpt::to_peft_json(lora, "");
+  auto const json = mpt::to_peft_json(lora, {});
   CHECK(json.at("rank_pattern").at("out_proj") == 6);
   CHECK(json.at("alpha_pattern").at("transformer.blocks.1.attn.Wqkv") == 64);
   auto const reread = mpt::from_peft_json(json, small(), "ours");
@@ -92,7 +109,7 @@ TEST_CASE("adapter_config.json: ranks and alphas by layer are read and written")
     CHECK(mpt::lora_rank(reread, layer.name) == mpt::lora_rank(lora, layer.name));
     CHECK(mpt::lora_scale(reread, layer.name) == mpt::lora_scale(lora, layer.name));
   }
-  CHECK_FALSE(mpt::to_peft_json({.targets = {"Wqkv"}}, "").contains("rank_pattern"));
+  CHECK_FALSE(mpt::to_peft_json({.targets = {"Wqkv"}}, {}).contains("rank_pattern"));
 }
 
 TEST_CASE("peft_config of a GPT-2: a pattern's name counts for the layers that have adapters") {
@@ -115,7 +132,7 @@ TEST_CASE("peft_config of a GPT-2: a pattern's name counts for the layers that h
 
 TEST_CASE("adapter_config.json: what is not plain LoRA is refused with advice to merge it") {
   for (auto const& [text, expected] : test::refused_settings("settings of a trained adapter")) {
-    auto json = mpt::to_peft_json({.targets = {"Wqkv"}}, "");
+    auto json = mpt::to_peft_json({.targets = {"Wqkv"}}, {});
     json.update(nlohmann::json::parse(text));
     auto const message =
         test::message_of([&] { (void)mpt::from_peft_json(json, small(), "a.json"); });

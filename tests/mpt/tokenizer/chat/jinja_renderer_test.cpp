@@ -1,4 +1,7 @@
 // Chat templates against jinja2 (tests/reference/make_chat_golden.py).
+#include <algorithm>
+#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -126,6 +129,25 @@ TEST_CASE("Jinja renderer: a template that does not end, or takes too much, is a
   for (int i = 0; i < 9'999; ++i) sum += " + 1";
   CHECK(problem(sum + " }}").starts_with("it is nested too deep"));
   CHECK(problem(std::string(1'048'577, ' ')) == "it has 1048577 bytes, more than 1048576");
+}
+
+TEST_CASE(
+    "Jinja renderer: the time to read a template grows with its length, not with its square") {
+  auto const seconds = [](int names) {
+    std::string text;
+    for (int i = 0; i < names; ++i) text += "{% set v" + std::to_string(i) + " = 1 %}";
+    for (int i = 0; i < names; ++i) text += "{% if v0 %}{% set v0 = 2 %}{% endif %}";
+    auto best = std::chrono::duration<double>::max();
+    for (int repetition = 0; repetition < 5; ++repetition) {
+      auto const begin = std::clock();
+      static_cast<void>(mpt::jinja::parse(text));
+      best = std::min(best, std::chrono::duration<double>(
+                                static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC));
+    }
+    return best;
+  };
+  CHECK(seconds(2400) <
+        20 * seconds(300));  // eight times the length; its square is 64 times as much
 }
 
 TEST_CASE("Jinja renderer: long conversations are far below the limits") {

@@ -43,20 +43,32 @@ TEST_CASE("slow rank watch: a rank that computes longer is named once, on every 
     parallel::any_communicator comm(parallel::recorded(std::move(world), recorder));
     parallel::host::stream s;
     mpt::slow_rank_watch watch(
-        [&] { return std::chrono::duration<double>(recorder->time_in_calls()).count(); }, 0);
+        [&] { return std::chrono::duration<double>(recorder->time_in_calls()).count(); }, 0,
+        rank == 2 ? "far" : "near");
+    int calls = 0;
+    auto const load = [&] {
+      ++calls;
+      return mpt::named_numbers{{"cpu_share", rank + 0.5}, {"rank", rank}};
+    };
     for (int batch = 0; batch < 2 * mpt::slow_rank_watch::batches; ++batch) {
       watch.time_batch([&] {
         if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(42));
         comm.barrier(s).wait();
         return 0;
       });
-      auto const found = watch.look(comm, s, 100.0 + rank + batch / 1000.0);
+      auto const found = watch.look(comm, s, 100.0 + rank + batch / 1000.0, load);
       if (!found.note.empty()) texts_by_rank[static_cast<std::size_t>(rank)].push_back(found.note);
       bool const is_due = (batch + 1) % mpt::slow_rank_watch::batches == 0;
       CHECK(found.device_bytes ==
             (is_due ? seconds{100 + batch / 1000.0, 101 + batch / 1000.0, 102 + batch / 1000.0}
                     : seconds()));
+      CHECK(found.loads == (is_due ? mpt::named_numbers{{"node0/cpu_share", 0.5},
+                                                        {"node0/rank", 0},
+                                                        {"node1/cpu_share", 2.5},
+                                                        {"node1/rank", 2}}
+                                   : mpt::named_numbers()));
     }
+    CHECK(calls == (rank == 1 ? 1 : 2));  // once, before the ranks knew their machines
   });
   for (auto const& texts : texts_by_rank) {
     REQUIRE(texts.size() == 1);
@@ -89,8 +101,12 @@ TEST_CASE("slow rank watch: a rank alone tells its memory every 50 batches") {
     mpt::slow_rank_watch watch({}, 0);
     for (int batch = 1; batch <= 120; ++batch) {
       CHECK(watch.time_batch([&] { return batch; }) == batch);
-      CHECK(watch.look(comm, s, batch).device_bytes ==
+      auto const found = watch.look(comm, s, batch, [] {
+        return mpt::named_numbers{{"cpu_share", 0.5}};
+      });
+      CHECK(found.device_bytes ==
             (batch % 50 == 0 ? seconds{static_cast<double>(batch)} : seconds()));
+      CHECK(found.loads.size() == (batch % 50 == 0 ? 1 : 0));
     }
   });
 }

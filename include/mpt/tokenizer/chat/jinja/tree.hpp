@@ -59,6 +59,13 @@ enum class node_kind : std::uint8_t {
   continue_loop,  //
 };
 
+/// The names with a meaning of their own in macros that a body uses.
+struct macro_names {
+  bool caller = false;
+  bool kwargs = false;
+  bool varargs = false;
+};
+
 /// A statement or an expression of a template.
 struct node {
   node_kind kind;
@@ -72,13 +79,14 @@ struct node {
   std::size_t depth = 1;  ///< of the tree below the node
   /// Variables of the scope of the body that have no value at its begin.
   std::vector<std::pair<std::string, jinja::value>> unset{};
+  macro_names body_uses{};
 };
 
 /// A template, as a node of kind `statements`. Throws render_error for a syntax error, with its
 /// line, and for a template that is too large or too deep.
 [[nodiscard]] node parse(std::string_view source);
 
-/// Sets `unset` of all nodes with a scope.
-void mark_unset_names(node& tree);
+/// Sets `unset` of all nodes with a scope, and `body_uses` of all nodes.
+void mark_names(node& tree);
 
 }  // namespace mpt::jinja

@@ -335,11 +335,11 @@ class evaluator {
   static void set_special_parameters(node const& statement, std::size_t parameter_count,
                                      std::string const& name, scope& variables,
                                      arguments const& args, std::optional<value> const& caller) {
-    if (uses(statement.body, "caller"))
+    if (statement.body_uses.caller)
       variables.set("caller", caller ? *caller : make_undefined("No caller defined"));
     else if (caller)
       throw render_error("macro '" + name + "' takes no keyword argument 'caller'");
-    if (uses(statement.body, "kwargs")) {
+    if (statement.body_uses.kwargs) {
       std::vector<std::pair<value, value>> entries;
       for (auto const& [keyword, argument] : args.named)
         entries.emplace_back(make_text(keyword), argument);
@@ -350,19 +350,12 @@ class evaluator {
     }
     auto const surplus = args.positional.begin() + static_cast<std::ptrdiff_t>(std::min(
                                                        parameter_count, args.positional.size()));
-    if (uses(statement.body, "varargs"))
+    if (statement.body_uses.varargs)
       variables.set("varargs",
                     make_sequence(sequence_kind::tuple, {surplus, args.positional.end()}));
     else if (surplus != args.positional.end())
       throw render_error("macro '" + name + "' takes not more than " +
                          std::to_string(parameter_count) + " argument(s)");
-  }
-
-  [[nodiscard]] static bool uses(std::vector<node> const& nodes, std::string_view name) {
-    return std::ranges::any_of(nodes, [&](node const& one) {
-      return (one.kind == node_kind::variable && one.name == name) || uses(one.children, name) ||
-             uses(one.body, name) || uses(one.otherwise, name);
-    });
   }
 
   void call_block(node const& statement, scope_pointer const& variables) {

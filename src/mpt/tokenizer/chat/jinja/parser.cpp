@@ -676,7 +676,7 @@ node parse(std::string_view source) {
   if (!utf8::is_valid(source)) throw render_error("it is not UTF-8");
   node tree{.kind = node_kind::statements, .line = 1};
   tree.body = parser(source).result();
-  mark_unset_names(tree);
+  mark_names(tree);
   return tree;
 }
 

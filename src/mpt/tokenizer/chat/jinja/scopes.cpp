@@ -1,6 +1,6 @@
-// Finds the variables that have no value at the begin of their scope. jinja2 decides where a name
-// is looked up before the template runs: a name that a scope sets before it reads it is a variable
-// of that scope, even for the inner scopes that read it earlier.
+// Finds the variables that have no value at the begin of their scope, and what macros use. jinja2
+// decides where a name is looked up before the template runs: a name that a scope sets before it
+// reads it is a variable of that scope, even for the inner scopes that read it earlier.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -14,22 +14,21 @@ namespace {
 /// The names of a scope, as jinja2's class Symbols.
 struct scope_names {
   scope_names const* parent = nullptr;
-  std::set<std::string> known{};  ///< read or set so far
-  std::set<std::string> unset{};  ///< set before they were read
-  std::set<std::string> stored{};
+  std::set<std::string> known{};                            ///< read or set so far
+  std::vector<std::set<std::string>::iterator> sequence{};  ///< `known` as it has grown
+  std::vector<std::string> unset{};                         ///< set before they were read
 
   [[nodiscard]] bool is_known(std::string const& name) const {
     return known.contains(name) || (parent != nullptr && parent->is_known(name));
   }
   void load(std::string const& name) {
-    if (!is_known(name)) known.insert(name);
+    if (!is_known(name)) declare(name);
   }
   void declare(std::string const& name) {
-    stored.insert(name);
-    known.insert(name);
+    if (auto const [place, is_new] = known.insert(name); is_new) sequence.push_back(place);
   }
   void store(std::string const& name) {
-    if (!is_known(name)) unset.insert(name);
+    if (!is_known(name)) unset.push_back(name);
     declare(name);
   }
 };
@@ -48,20 +47,18 @@ void store_target(node const& target, scope_names& names, bool is_parameter) {
 
 void read_branches(node const& statement, scope_names& names) {
   for (auto const& condition : statement.children) read_names(condition, names);
-  auto const unset = names.unset;
+  auto const known_before = names.sequence.size();
+  auto const unset_before = names.unset.size();
+  std::vector<std::string> branch_names;
   auto const read_branch = [&](std::vector<node> const& body) {
-    auto branch = names;
-    for (auto const& inner : body) read_names(inner, branch);
-    return branch;
+    for (auto const& inner : body) read_names(inner, names);
+    for (; names.sequence.size() > known_before; names.sequence.pop_back())
+      branch_names.push_back(std::move(names.known.extract(names.sequence.back()).value()));
+    names.unset.resize(unset_before);  // what one branch sets is looked up outside in the others
   };
-  std::vector<scope_names> branches;
-  for (auto const& branch : statement.body) branches.push_back(read_branch(branch.body));
-  branches.push_back(read_branch(statement.otherwise));
-  for (auto const& branch : branches) {
-    names.known.insert(branch.known.begin(), branch.known.end());
-    names.stored.insert(branch.stored.begin(), branch.stored.end());
-  }
-  names.unset = unset;  // what one branch sets is looked up outside in the others
+  for (auto const& branch : statement.body) read_branch(branch.body);
+  read_branch(statement.otherwise);
+  for (auto const& name : branch_names) names.declare(name);
 }
 
 /// Notes the names that a statement or an expression uses in the scope that it belongs to.
@@ -88,7 +85,7 @@ void read_names(node const& one, scope_names& names) {
 void mark_scopes(std::vector<node>& body, scope_names const& names);
 
 /// Marks the scope of a body whose parameters are declared already.
-void mark_scope(std::vector<node>& body, scope_names names, node* owner) {
+void mark_scope(std::vector<node>& body, scope_names&& names, node* owner) {
   for (auto const& inner : body) read_names(inner, names);
   if (owner != nullptr)
     for (auto const& name : names.unset)
@@ -109,35 +106,57 @@ void mark_scopes(std::vector<node>& body, scope_names const& names) {
         mark_scopes(one.otherwise, names);
         break;
       case node_kind::for_loop:
-        mark_scope(one.otherwise, inner, nullptr);
+        mark_scope(one.otherwise, {&names}, nullptr);
         store_target(one.children[0], inner, true);
         inner.declare("loop");
-        mark_scope(one.body, inner, &one);
+        mark_scope(one.body, std::move(inner), &one);
         break;
       case node_kind::macro:
         declare_parameters(0);
-        mark_scope(one.body, inner, &one);
+        mark_scope(one.body, std::move(inner), &one);
         break;
       case node_kind::call_block:
         declare_parameters(1);
-        mark_scope(one.body, inner, &one);
+        mark_scope(one.body, std::move(inner), &one);
         break;
       case node_kind::with_block:
         for (std::size_t i = 0; i < one.children.size(); i += 2)
           store_target(one.children[i], inner, true);
-        mark_scope(one.body, inner, &one);
+        mark_scope(one.body, std::move(inner), &one);
         break;
       case node_kind::set_block:
       case node_kind::filter_block:
-      case node_kind::generation: mark_scope(one.body, inner, &one); break;
+      case node_kind::generation: mark_scope(one.body, std::move(inner), &one); break;
       case node_kind::block: mark_scope(one.body, {}, &one); break;
       default: break;
     }
   }
 }
 
+/// Marks the nodes' bodies and returns the names that the nodes use.
+macro_names mark_uses(std::vector<node>& nodes) {
+  macro_names out;
+  auto const add = [&](macro_names const& more) {
+    out.caller |= more.caller;
+    out.kwargs |= more.kwargs;
+    out.varargs |= more.varargs;
+  };
+  for (auto& one : nodes) {
+    one.body_uses = mark_uses(one.body);
+    add(one.body_uses);
+    add(mark_uses(one.children));
+    add(mark_uses(one.otherwise));
+    if (one.kind == node_kind::variable)
+      add({one.name == "caller", one.name == "kwargs", one.name == "varargs"});
+  }
+  return out;
+}
+
 }  // namespace
 
-void mark_unset_names(node& tree) { mark_scope(tree.body, {}, &tree); }
+void mark_names(node& tree) {
+  mark_scope(tree.body, {}, &tree);
+  static_cast<void>(mark_uses(tree.body));
+}
 
 }  // namespace mpt::jinja
