@@ -218,6 +218,23 @@ constexpr std::string_view advice_save_as_lora =
   return known ? "" : unknown_key;
 }
 
+/// Throws where an adapter has layers outside the blocks, such as lm_head. PEFT merges a head that
+/// is tied into the embedding, too, which makes another model.
+void require_layers_of_blocks(nlohmann::json const& layers, model_config const& model,
+                              std::string const& source) {
+  if (!layers.is_array()) return;
+  for (auto const& layer : layers)
+    parallel::require(
+        !layer.is_string() || !targets_from_peft(model, layer.get<std::string>()).empty(), source,
+        ": target_modules: ", printable(layer.dump()),
+        " is no linear layer of this model's blocks, and adapters of others are not "
+        "read; ",
+        model.tie_word_embeddings
+            ? "train it without them, since PEFT cannot merge an adapter of a head "
+              "or an embedding into a model that ties them"
+            : advice_merge_by_peft);
+}
+
 }  // namespace
 
 lora_config read_lora(config_reader& reader, model_config const& model) {
@@ -282,6 +299,7 @@ lora_config from_peft_json(nlohmann::json const& json, model_config const& model
   auto settings = nlohmann::json::object();  // only the keys that are present
   for (auto const& [key, value] : json.items()) {
     if (value.is_null() || value == false || (value.is_structured() && value.empty())) continue;
+    if (key == "target_modules") require_layers_of_blocks(value, model, source);
     auto const reason = unsupported_reason(key, value);
     parallel::require(reason.empty(), source, ": ", printable(key), " is ", printable(value.dump()),
                       ": ", reason, "; ",
