@@ -136,7 +136,7 @@ TEST_CASE("PEFT adapter: one that does not fit the model is refused with the lay
     });
   };
   CHECK(test::contains(refusal(other.model, peft.adapter),
-                       "target_modules: \"transformer.blocks.1.attn.Wqkv\" is no linear layer"));
+                       "target_modules: 'transformer.blocks.1.attn.Wqkv' is no linear layer"));
   CHECK(test::contains(refusal(peft.model, peft.model), "holds no adapter_config.json"));
   CHECK(test::contains(refusal(peft.adapter, {}),
                        "base_model_name_or_path is '', no folder on this machine; name the "

@@ -1,6 +1,7 @@
 #include <mpt/config/model/read_lora.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -218,21 +219,24 @@ constexpr std::string_view advice_save_as_lora =
   return known ? "" : unknown_key;
 }
 
-/// Throws where an adapter has layers outside the blocks, such as lm_head. PEFT merges a head that
-/// is tied into the embedding, too, which makes another model.
+/// Throws where an adapter has layers outside the blocks. PEFT merges a head that is tied into the
+/// embedding, too, which makes another model.
 void require_layers_of_blocks(nlohmann::json const& layers, model_config const& model,
                               std::string const& source) {
+  static constexpr std::array<std::string_view, 7> outside{
+      "lm_head", "embed_tokens", "wte", "wpe", "embed_in", "embed_out", "word_embeddings"};
   if (!layers.is_array()) return;
-  for (auto const& layer : layers)
-    parallel::require(
-        !layer.is_string() || !targets_from_peft(model, layer.get<std::string>()).empty(), source,
-        ": target_modules: ", printable(layer.dump()),
-        " is no linear layer of this model's blocks, and adapters of others are not "
-        "read; ",
-        model.tie_word_embeddings
-            ? "train it without them, since PEFT cannot merge an adapter of a head "
-              "or an embedding into a model that ties them"
-            : advice_merge_by_peft);
+  for (auto const& layer : layers) {
+    auto const name = layer.is_string() ? layer.get<std::string>() : std::string();
+    bool const is_outside =
+        std::ranges::find(outside, name.substr(name.rfind('.') + 1)) != outside.end();
+    parallel::require(!is_outside, source, ": target_modules: ", printable(layer.dump()),
+                      " is outside the blocks, and adapters of such layers are not read; ",
+                      model.tie_word_embeddings
+                          ? "train it without them, since PEFT cannot merge an adapter of a head "
+                            "or an embedding into a model that ties them"
+                          : advice_merge_by_peft);
+  }
 }
 
 }  // namespace
