@@ -125,6 +125,8 @@ void convert(arguments const& args) {
                     ": has no adapters; leave --base out");
   auto const dtype = options.dtype.empty() ? source.dtype() : options.dtype;
   auto const description = fmt::format("({} parameters, {})", parameters, dtype);
+  parallel::require(args.gguf || args.to.extension() != ".gguf", args.to.string(),
+                    ": has the name of a GGUF file; add --gguf, or choose the name of a folder");
   if (args.gguf)
     return report(args, source, convert_to_gguf(source, args, options, description), dtype);
   bool const adapter_alone = is_checkpoint && source.config().lora && !args.merge;

@@ -280,7 +280,7 @@ void report(arguments const& args, evaluation const& plan, std::vector<outcome> 
                 {"precision", args.precision}};
     }
     if (!plan.tasks.empty()) record.update(json_report(result.report));
-    for (auto const& note : notes_on_cut_contexts(result.report))
+    for (auto const& note : notes_on_tasks(result.report))
       mpt::console::say("note: {}: {}\n", result.report.model, note);
     if (result.report.gauntlet)
       for (auto const& [category, benchmark] : result.report.gauntlet->missing)

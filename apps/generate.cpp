@@ -107,8 +107,8 @@ std::vector<continuation> continue_all(arguments const& args, apps::loaded_model
   };
   auto begin = std::chrono::steady_clock::now();
   auto const decoder =
-      model.texts({.tokens = std::min(max_tokens, static_cast<parallel::index>(longest_prompt) +
-                                                      options.max_new_tokens),
+      model.texts({.tokens = mpt::longest_text(static_cast<parallel::index>(longest_prompt),
+                                               options.max_new_tokens, max_tokens),
                    .texts = prompts.size()});
   auto const new_ids = mpt::generate(*decoder, std::span(ids), options);
   auto const generation_seconds =
@@ -352,6 +352,18 @@ void apply_generation_defaults(arguments& args, mpt::model_source const& source)
     mpt::console::say("note: {} means {}; options of these names change them\n", file, applied);
 }
 
+/// Names the options of sampling that have no effect because the likeliest token is taken.
+void note_unused_options(arguments const& args) {
+  if (args.options.sampling.temperature > 0 || !apps::is_primary_here()) return;
+  std::vector<std::string> unused{"--top_k", "--top_p", "--seed"};
+  std::erase_if(unused, [&](std::string const& option) { return !args.is_given(option); });
+  if (!unused.empty())
+    mpt::console::say(
+        "note: {}: without effect at --temperature 0, which takes the likeliest token; "
+        "--temperature 1 samples\n",
+        fmt::join(unused, ", "));
+}
+
 /// The facts of all that shapes the texts, which ranks compare.
 mpt::input_facts generation_facts(arguments const& args, mpt::model_source const& source,
                                   std::string const& tokenizer_name) {
@@ -385,6 +397,7 @@ void generate(arguments args) {
   args.tokenizer = apps::local_tokenizer(args.tokenizer);
   mpt::model_source const source(args.model, args.adapter);
   apply_generation_defaults(args, source);
+  note_unused_options(args);
   if (apps::is_primary_here())
     for (auto const& note : source.notes()) mpt::console::say("note: {}\n", note);
   auto const tokenizer_name = args.tokenizer.empty() ? source.tokenizer() : args.tokenizer;

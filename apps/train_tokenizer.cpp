@@ -88,6 +88,11 @@ void train(arguments const& args) {
   if (args.json.is_printed_alone()) return;
   fmt::print("{}: {} tokens from {} of text in {:.1f} s\n", args.out.string(), tokenizer.size(),
              mpt::console::bytes(static_cast<double>(bytes)), seconds);
+  if (auto const size = static_cast<std::int64_t>(tokenizer.size()); size < args.vocab_size)
+    fmt::print(
+        "note: not {} tokens, since no pair of the text's tokens occurs twice any more; give "
+        "more text\n",
+        args.vocab_size);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ namespace apps {
       {"engine", engine},
       {"batches", s.batches},
       {"batches_here", s.batches_here},
+      {"skipped_batches", s.skipped_batches},
       {"tokens", s.tokens},
       {"loss", s.loss},
       {"tokens_per_second", s.tokens_per_second},

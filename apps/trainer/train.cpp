@@ -298,10 +298,13 @@ void print_end(mpt::data_config const& data, mpt::checkpoint_config const& check
                            ? fmt::format(" ({} of them trained on)",
                                          mpt::console::count(summary.trained_tokens_per_second))
                            : std::string();
+  auto const skipped = summary.skipped_batches > 0
+                           ? fmt::format(", of which {} were skipped", summary.skipped_batches)
+                           : std::string();
   fmt::print(
-      "trained {} batches, {} tokens: loss {:.4f}, {} tokens/s{}, MFU {:.1f} %{}{}\n",
-      summary.batches, mpt::console::count(static_cast<double>(summary.tokens)), summary.loss,
-      mpt::console::count(summary.tokens_per_second), trained, 100 * summary.mfu,
+      "trained {} batches{}, {} tokens: loss {:.4f}, {} tokens/s{}, MFU {:.1f} %{}{}\n",
+      summary.batches, skipped, mpt::console::count(static_cast<double>(summary.tokens)),
+      summary.loss, mpt::console::count(summary.tokens_per_second), trained, 100 * summary.mfu,
       summary.data_wait_share < 0.02
           ? ""
           : fmt::format(", {:.0f} % of the time waiting for data", 100 * summary.data_wait_share),

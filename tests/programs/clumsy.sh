@@ -148,6 +148,8 @@ refused "--max_new_tokens: expected a whole number from 1 to" generate hf --prom
 for seed in 18446744073709551616 -1 x; do
   refused "expected a whole number from 0 to 18446744073709551615, found '$seed'" generate hf --prompt hi --seed=$seed
 done
+"$programs/generate" hf --prompt hi --max_new_tokens 1 --top_k 5 --top_p 0.5 --seed 3 > /dev/null 2> err || fail "generate with unused options"
+grep -q 'note: --top_k, --top_p, --seed: without effect at --temperature 0' err || fail "unused options of generate are not named"
 refused 'expected some characters' generate hf --prompt hi --stop ''
 refused '--nope is not an option; --help lists the options' generate hf --prompt hi --nope
 refused '--max_new_token is not an option; did you mean --max_new_tokens?' generate hf --prompt hi --max_new_token 3
@@ -232,6 +234,7 @@ refused 'no text to learn' train_tokenizer --out none empty.txt
 refused '--max_bytes' train_tokenizer --out none --max_bytes 0 some.txt
 rm -rf words
 "$programs/train_tokenizer" --out words --vocab_size 300 some.txt > /dev/null
+"$programs/train_tokenizer" --out few --vocab_size 30000 some.txt | grep -q '^note: not 30000 tokens' || fail "too few tokens without a word"
 "$programs/train_tokenizer" --out words --vocab_size 300 some.txt | grep -q '^already there: words' ||
   fail "a tokenizer is not made once"
 printf 'other text %.0s' {1..500} > other.txt

@@ -16,6 +16,7 @@ refused 'exists already' run model.gguf --gguf
 "$programs/convert" run model.gguf --gguf --dtype float16 --replace > /dev/null || fail "convert --replace"
 refused 'is no GGUF file' run small.yaml --gguf --replace
 refused 'is a folder' run run --gguf
+refused 'has the name of a GGUF file; add --gguf' run other.gguf
 refused 'leave --max_shard_bytes out' run other.gguf --gguf --max_shard_bytes 1000
 "$programs/pretrain" small.yaml max_duration=1ba autoresume=false save_folder=modern \
   model.norm_type=rmsnorm model.logit_scale=0.5 > log 2>&1 || { cat log >&2; fail pretrain; }

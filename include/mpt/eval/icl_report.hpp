@@ -47,8 +47,9 @@ struct model_report {
 [[nodiscard]] std::string markdown_report(std::vector<model_report> const& models,
                                           gauntlet_config const* gauntlet);
 
-/// A sentence for each task some of whose contexts were longer than its max_seq_len.
-[[nodiscard]] std::vector<std::string> notes_on_cut_contexts(model_report const& report);
+/// A sentence for each task some of whose contexts were longer than its max_seq_len, and the tasks'
+/// own notes.
+[[nodiscard]] std::vector<std::string> notes_on_tasks(model_report const& report);
 
 /// A model's results as JSON.
 [[nodiscard]] nlohmann::ordered_json json_report(model_report const& report);

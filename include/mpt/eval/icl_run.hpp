@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,7 @@ struct task_result {
   std::int64_t shots = 0;
   std::vector<part_result> parts = {};
   std::int64_t max_seq_len = 0;
+  std::vector<std::string> notes = {};  ///< on parts that are scored otherwise than one may expect
 
   /// The mean of the parts' accuracies, whatever their numbers of rows, as LLM Foundry averages
   /// categories.
@@ -104,6 +106,12 @@ void share_rows(std::vector<row_result>& rows, row_sharing const& sharing);
 [[nodiscard]] std::size_t rows_to_run(task_config const& task, task_rows const& part,
                                       std::optional<std::int64_t> batches);
 
+/// Sentences about the first `rows` rows of a part, which is named `name`: questions that have
+/// fewer examples than `shots`, and those to which any text is a right answer.
+[[nodiscard]] std::vector<std::string> notes_on_rows(task_config const& task, task_rows const& part,
+                                                     std::string_view name, std::size_t rows,
+                                                     std::int64_t shots);
+
 /// Runs a task with `shots` examples before each question. Calls on_progress(rows) after every row
 /// with the approximate number of rows that all ranks have finished. `extra_end_tokens`: tokens
 /// that end an answer, in addition to the tokenizer's end-of-text token. Collective where `sharing`
@@ -130,6 +138,8 @@ template <class Model>
       if (on_progress) on_progress(i + 1);
     }
     detail::share_rows(rows, sharing);
+    for (auto& note : notes_on_rows(task.config, part, category, rows.size(), shots))
+      result.notes.push_back(std::move(note));
     result.parts.push_back({category, std::move(rows)});
   }
   return result;

@@ -51,7 +51,12 @@ class task_model {
 /// patterns) and after the last cot_delimiter; normalised, or at least stripped of white space.
 [[nodiscard]] std::string cleaned_answer(task_config const& task, std::string_view output);
 
-/// Whether `output` is right. `answers`: the accepted answers as in the task's file.
+/// An accepted answer as it is compared: normalised, or at least stripped of white space.
+[[nodiscard]] std::string compared_answer(task_config const& task, std::string_view answer);
+
+/// Whether `output` is right: it begins with one of the answers, as in LLM Foundry, so that any
+/// text is right where nothing is left of a compared answer. `answers`: the accepted answers as in
+/// the task's file.
 [[nodiscard]] bool is_answer_right(task_config const& task, std::string_view output,
                                    std::span<std::string const> answers);
 

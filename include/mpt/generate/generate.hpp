@@ -1,6 +1,7 @@
 // Generation: prompts are continued together, by one token of each text in a forward pass.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,6 +31,13 @@ struct generation_options {
 
 /// Throws unless a prompt of `tokens` tokens can be continued. `location`: prefix of the error.
 void check_prompt(std::size_t tokens, index longest, std::string_view location = {});
+
+/// The most tokens of a prompt and its continuation, of which the model reads at most `longest`.
+/// Any max_new_tokens is allowed, so that the sum of the first two may not be one.
+[[nodiscard]] constexpr index longest_text(index prompt_tokens, std::int64_t max_new_tokens,
+                                           index longest) {
+  return prompt_tokens + std::min<index>(max_new_tokens, longest - prompt_tokens);
+}
 
 /// Continues prompts, at most as many as the model has room for, and returns the new ids of each.
 /// A text ends by max_new_tokens, by one of end_tokens, by options.ends_text, at the model's

@@ -60,8 +60,8 @@ template <class T, class Device>
   index const longest = net.config().max_seq_len;
   check_prompt(prompt.size(), longest);
   auto const length = static_cast<index>(prompt.size());
-  model_decoder<T, Device> reader(net, device, stream,
-                                  {.tokens = std::min(longest, length + options.max_new_tokens)});
+  model_decoder<T, Device> reader(
+      net, device, stream, {.tokens = longest_text(length, options.max_new_tokens, longest)});
   return generate(reader, std::span(&prompt, 1), options).front();
 }
 

@@ -27,6 +27,10 @@ class appended_file {
 
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
 
+  /// Ends the file's last line if it has no line end, as after a crash or an editor, so that the
+  /// next record is a line of its own. For files of lines, before the first record.
+  void end_last_line();
+
   /// Appends `record`; a record that cannot be written whole is lost and the file is cut back. The
   /// reader of a full pipe is waited for, once for seconds, and not again until it reads.
   void add(std::string_view record);

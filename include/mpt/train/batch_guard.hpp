@@ -46,6 +46,9 @@ class batch_guard {
   /// must_roll_back(). Returns a sentence about it; throws after too many in a row.
   std::string skip(std::int64_t first, std::int64_t last);
 
+  /// The number of batches of the whole run that left no trace.
+  [[nodiscard]] std::int64_t skipped_batch_count() const { return skipped_.count(); }
+
   /// Writes its state into the state of a checkpoint.
   void save(run_state& state) const;
   /// Restores the state of a run that resumes from a checkpoint.

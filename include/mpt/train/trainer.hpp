@@ -94,6 +94,7 @@ class trainer {
     reports_.pace().end();
     profile(true);
     saves_.summarize();
+    run_.summary.skipped_batches = batches_.guard().skipped_batch_count();
     reports_.finish();
     return run_.summary;
   }

@@ -18,7 +18,7 @@ decoder_room room_of(generate_config const& config, index longest) {
   for (auto const& prompt : config.prompts) bytes = std::max(bytes, prompt.size());
   constexpr index marks = 8;
   return {.tokens =
-              std::min(longest, 3 * static_cast<index>(bytes) + config.max_new_tokens + marks)};
+              longest_text(3 * static_cast<index>(bytes) + marks, config.max_new_tokens, longest)};
 }
 
 bool generate_callback::is_due(std::int64_t batch, training_clock const& clock) const {

@@ -107,6 +107,7 @@ std::string text_of_row(std::string_view row, std::string_view file, std::uint64
   text_row handler;
   bool const parsed = nlohmann::json::sax_parse(row.begin(), row.end(), &handler);
   parallel::require(parsed, file, ":", line, ": ", handler.error);
+  parallel::checkpoint::require_no_zero_byte(row, parallel::concat(file, ":", line));
   auto const& keys = handler.keys();
   parallel::require(
       handler.has_text, file, ":", line,

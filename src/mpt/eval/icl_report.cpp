@@ -74,14 +74,18 @@ std::string markdown_report(std::vector<model_report> const& models,
   return out + console::markdown_table(rows, {false, false, false, true, false, false});
 }
 
-std::vector<std::string> notes_on_cut_contexts(model_report const& report) {
+std::vector<std::string> notes_on_tasks(model_report const& report) {
   std::vector<std::string> out;
-  for (auto const& task : report.tasks)
+  for (auto const& task : report.tasks) {
+    auto notes = task.notes;
     if (auto const cut = task.cut_contexts(); cut > 0)
-      out.push_back(fmt::format(
-          "{}, {}-shot: the contexts of {} of {} rows lost their beginning, as they are longer "
-          "than max_seq_len {} has room for",
-          task.label, task.shots, cut, task.rows(), task.max_seq_len));
+      notes.push_back(fmt::format(
+          "the contexts of {} of {} rows lost their beginning, as they are longer than max_seq_len "
+          "{} has room for",
+          cut, task.rows(), task.max_seq_len));
+    for (auto const& note : notes)
+      out.push_back(fmt::format("{}, {}-shot: {}", task.label, task.shots, note));
+  }
   return out;
 }
 

@@ -1,5 +1,8 @@
 #include <mpt/eval/icl_run.hpp>
 
+#include <span>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace mpt::eval {
@@ -47,6 +50,34 @@ std::size_t rows_to_run(task_config const& task, task_rows const& part,
                              : 1;
   auto const rows = std::max(task.batch_size, sequences) / sequences * *batches;
   return std::min(part.rows.size(), static_cast<std::size_t>(rows));
+}
+
+std::vector<std::string> notes_on_rows(task_config const& task, task_rows const& part,
+                                       std::string_view name, std::size_t rows,
+                                       std::int64_t shots) {
+  std::vector<std::string> out;
+  auto const category = name.empty() ? std::string() : fmt::format(" of {}", name);
+  auto const examples = part.rows.size() - 1;  // a question is not among its own examples
+  if (static_cast<std::size_t>(shots) > examples)
+    out.push_back(fmt::format("questions{} have {} examples each, as there are only {} rows",
+                              category, examples, part.rows.size()));
+  if (task.kind != task_kind::generation) return out;
+  std::size_t count = 0;
+  std::string first;
+  for (auto const& row : std::span(part.rows).first(rows)) {
+    auto const empty = std::ranges::find_if(row.options, [&](std::string const& answer) {
+      return compared_answer(task, answer).empty();
+    });
+    if (empty != row.options.end() && ++count == 1)
+      first = fmt::format("{}:{}, whose answer \"{}\"", part.name, row.line, *empty);
+  }
+  if (count > 0)
+    out.push_back(fmt::format(
+        "any text counts as right for {} of {} rows{}, such as {} leaves nothing to compare{}; "
+        "remove such answers",
+        count, rows, category, first,
+        task.do_normalization ? " without articles and punctuation (do_normalization)" : ""));
+  return out;
 }
 
 }  // namespace mpt::eval

@@ -71,15 +71,18 @@ std::string cleaned_answer(task_config const& task, std::string_view output) {
     if (auto const delimiter = output.rfind(task.cot_delimiter);
         delimiter != std::string_view::npos)
       output = output.substr(delimiter + task.cot_delimiter.size());
-  return task.do_normalization ? normalise_answer(output) : std::string(strip(output));
+  return compared_answer(task, output);
+}
+
+std::string compared_answer(task_config const& task, std::string_view answer) {
+  return task.do_normalization ? normalise_answer(answer) : std::string(strip(answer));
 }
 
 bool is_answer_right(task_config const& task, std::string_view output,
                      std::span<std::string const> answers) {
   auto const cleaned = cleaned_answer(task, output);
   return std::ranges::any_of(answers, [&](std::string const& answer) {
-    return cleaned.starts_with(task.do_normalization ? normalise_answer(answer)
-                                                     : std::string(strip(answer)));
+    return cleaned.starts_with(compared_answer(task, answer));
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -20,6 +21,13 @@ appended_file::appended_file(std::filesystem::path path)
                       ": is a pipe that nobody reads");
     parallel::files::failure(path_, "cannot be written", problem);
   }
+}
+
+void appended_file::end_last_line() {
+  std::ifstream file;
+  if (std::error_code unknown; std::filesystem::is_regular_file(path_, unknown))
+    file.open(path_, std::ios::binary | std::ios::ate);
+  if (file.tellg() > 0 && file.seekg(-1, std::ios::end).get() != '\n') add("\n");
 }
 
 void appended_file::add(std::string_view record) {

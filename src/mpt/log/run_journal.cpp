@@ -14,6 +14,7 @@ run_journal::run_journal(std::filesystem::path const& save_folder) {
   parallel::require(!std::filesystem::is_symlink(file, absent), file.native(),
                     ": is a link, and nothing is written through it; remove it");
   file_ = open_for_appending(file, "", "");
+  file_.end_last_line();
 }
 
 void run_journal::add(std::string_view event, nlohmann::ordered_json const& fields) {

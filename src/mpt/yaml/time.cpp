@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <mpt/ascii.hpp>
 #include <mpt/yaml/node.hpp>
 #include <mpt/yaml/scalar.hpp>
 
@@ -23,7 +24,7 @@ time_value parse_time(std::string_view text) {
                                time_unit::token, time_unit::duration}) {
     auto const suffix = suffix_of(unit);
     if (!text.ends_with(suffix)) continue;
-    auto const count = parse_decimal(text.substr(0, text.size() - suffix.size()));
+    auto const count = parse_decimal(trimmed(text.substr(0, text.size() - suffix.size())));
     if (!count) break;
     parallel::require(*count >= 0, "'", printable(text), "' is a negative time");
     if (unit == time_unit::duration) {

@@ -88,6 +88,8 @@ TEST_CASE("document reader: rows that are not JSON objects are errors with file 
   for (auto const* row : {"{", "{\"text\": \"x\"} {}", "nonsense", "{\"text\": \"\xff\"}",
                           "{\"text\": \"\\ud800\"}", "{\"text\": \"x\",}"})
     CHECK(contains(row_error(row), "f.jsonl:7: not valid JSON"));
+  CHECK(contains(row_error(std::string("{\"text\": \"x\"}\0{}", 16)),
+                 "f.jsonl:7: not valid JSON: a zero byte follows the first 13 bytes"));
   CHECK(contains(row_error("{\"text\":" + std::string(1000000, '[')), "nested deeper than 64"));
 }
 

@@ -75,14 +75,16 @@ TEST_CASE(
 
 TEST_CASE("task report: a note counts the cut contexts of a task and is absent without any") {
   auto report = example();
-  CHECK(notes_on_cut_contexts(report).empty());
+  CHECK(notes_on_tasks(report).empty());
   CHECK(row_lines(report).find("context_cut") == std::string::npos);
   report.tasks[1].max_seq_len = 64;
   report.tasks[1].parts[1].rows[0].is_cut = true;
-  CHECK(notes_on_cut_contexts(report) ==
+  CHECK(notes_on_tasks(report) ==
         std::vector<std::string>{"quiz, 3-shot: the contexts of 1 of 2 rows lost their beginning, "
                                  "as they are longer than max_seq_len 64 has room for"});
   CHECK(json_report(report).at("icl_tasks").at(1).at("cut_contexts") == 1);
+  report.tasks[1].notes = {"a note"};
+  CHECK(notes_on_tasks(report).front() == "quiz, 3-shot: a note");
   CHECK(row_lines(report).find(R"("output":"","context_cut":true})") != std::string::npos);
 }
 

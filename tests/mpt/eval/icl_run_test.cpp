@@ -176,4 +176,45 @@ TEST_CASE("task run: contexts that are cut to max_seq_len are counted for every 
   }
 }
 
+TEST_CASE("task run: notes name questions with fewer examples than num_fewshot") {
+  auto const tokenizer = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
+  stub_model model{tokenizer, "x"};
+  auto const task = load("choice", task_kind::multiple_choice);
+  auto const others = static_cast<std::int64_t>(task.parts.at("").rows.size()) - 1;
+  CHECK(run_task(task, others, tokenizer, model).notes.empty());
+  CHECK(run_task(task, others + 1, tokenizer, model).notes ==
+        std::vector<std::string>{parallel::concat(
+            "questions have ", others, " examples each, as there are only ", others + 1, " rows")});
+  task_rows const part{.name = "x.jsonl", .rows = std::vector<task_row>(2)};
+  CHECK(
+      notes_on_rows(task.config, part, "art", 1, 5) ==
+      std::vector<std::string>{"questions of art have 1 examples each, as there are only 2 rows"});
+}
+
+TEST_CASE("task run: a note counts the questions to which any text is right") {
+  task_config task{.kind = task_kind::generation};
+  auto const notes = [&](std::vector<std::string> const& answers) {
+    task_rows part{.name = "x.jsonl", .rows = {}};
+    for (auto const& answer : answers)
+      part.rows.push_back({.line = part.rows.size() + 7, .options = {"b", answer}});
+    return notes_on_rows(task, part, "", part.rows.size(), 0);
+  };
+  // what LLM Foundry's normalize_answer leaves of each
+  for (auto const* const empty : {"$a$", "(a", "The The", "_", "\u2018An\u2019", ""}) {
+    CHECK(notes({empty}).size() == 1);
+    CHECK(is_answer_right(task, "anything", std::vector<std::string>{empty}));
+  }
+  for (auto const* const answer : {"a1", "an apple", "\u00df", "\u2026"})
+    CHECK(notes({answer}).empty());
+  CHECK(
+      notes({"one", "A.", "two", "the"}) ==
+      std::vector<std::string>{
+          "any text counts as right for 2 of 4 rows, such as x.jsonl:8, whose answer \"A.\" leaves "
+          "nothing to compare without articles and punctuation (do_normalization); remove such "
+          "answers"});
+  task.do_normalization = false;
+  CHECK(notes({"A."}).empty());
+  CHECK(notes({" "}).size() == 1);
+}
+
 }  // namespace icl_run_test

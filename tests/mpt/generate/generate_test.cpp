@@ -1,6 +1,8 @@
 // Prompts that are continued together, or read in pieces, give the texts that each gives alone.
 // (model/replicas_test.cpp tests ranks that share a model.)
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -41,6 +43,14 @@ TEST_CASE("generate: prompts continued together, and read in pieces, give each p
       CHECK(text.front() == expected[2]);
     }
   }
+}
+
+TEST_CASE(
+    "generate: a text is at most as long as the model reads, however many tokens are asked for") {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  CHECK(mpt::longest_text(5, 3, 32) == 8);
+  CHECK(mpt::longest_text(5, most, 32) == 32);
+  CHECK(mpt::longest_text(40, 3, 32) == 32);
 }
 
 TEST_CASE("generate: each of several end tokens ends a text and is not part of it") {

@@ -110,6 +110,24 @@ TEST_CASE("appended_file: a pipe without a reader is an error, and one with a re
   CHECK(read == "one\n");
 }
 
+TEST_CASE("appended_file: a record after a torn line is a line of its own") {
+  using namespace std::string_literals;
+  struct {
+    std::string content, with_record;
+  } const cases[] = {{"", "new\n"},
+                     {"old\n", "old\nnew\n"},
+                     {"old\ntor", "old\ntor\nnew\n"},
+                     {"old\n\0\0"s, "old\n\0\0\nnew\n"s}};
+  for (auto const& [content, with_record] : cases) {
+    test::temporary_folder const folder;
+    test::write_all(folder / "lines", content);
+    mpt::appended_file file(folder / "lines");
+    file.end_last_line();
+    file.add("new\n");
+    CHECK(test::read_all(folder / "lines") == with_record);
+  }
+}
+
 TEST_CASE(
     "appended_file: reopening a file appends, and a default-constructed appended_file writes "
     "nothing") {

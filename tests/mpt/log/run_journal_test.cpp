@@ -34,6 +34,16 @@ TEST_CASE("run journal: programs append events with their time, and any text is 
   CHECK(found[1].at("text") == "line\nend \xEF\xBF\xBD \"quoted\"");
 }
 
+TEST_CASE("run journal: the first event after a crash does not join what the crash left") {
+  test::temporary_folder const folder;
+  mpt::run_journal(folder.path()).add("start");
+  auto const file = folder / mpt::journal_name;
+  auto const whole = test::read_all(file);
+  test::write_all(file, whole + std::string("{\"ev\0\0", 6));
+  mpt::run_journal(folder.path()).add("train");
+  CHECK(test::read_all(file).find("\n{\"event\":\"train\"") != std::string::npos);
+}
+
 TEST_CASE("run journal: nothing is written through a link in its place") {
   test::temporary_folder const folder;
   test::write_all(folder / "other", "kept");

@@ -87,6 +87,7 @@ TEST_CASE("spike: is skipped in any layout, also by a run that is resumed before
     auto const uninterrupted = train<float>(config, layout.ranks());
     auto const state = state_of(uninterrupted.checkpoint);
     CHECK(uninterrupted.batches == 20);
+    CHECK(uninterrupted.skipped_batches == 1);
     CHECK(state.at("skipped").dump() == "[[15,15]]");
     CHECK(state.at("spikes").at("losses").size() == 8);
     auto const metrics = records(config.output.metrics_file);
@@ -94,6 +95,7 @@ TEST_CASE("spike: is skipped in any layout, also by a run that is resumed before
 
     auto const resumed_config = with_layout(files.run(name + "resumed", 20, policy::skip), layout);
     auto const resumed = train_to(resumed_config, {14, 15, 20}, layout.ranks());
+    CHECK(resumed.skipped_batches == 1);
     CHECK(tensors_of(resumed.checkpoint) == tensors_of(uninterrupted.checkpoint));
     CHECK(state_of(resumed.checkpoint).at("spikes") == state.at("spikes"));
     CHECK(state_of(resumed.checkpoint).at("skipped") == state.at("skipped"));

@@ -25,7 +25,9 @@ TEST_CASE("time: a string is read and written back") {
   CHECK(mpt::parse_time("0.02dur") == mpt::time_value{0.02, time_unit::duration});
   CHECK(mpt::parse_time("3") == mpt::time_value{3, time_unit::epoch});
   CHECK(mpt::parse_time("030ba") == mpt::time_value{30, time_unit::batch});  // as Composer's
-  CHECK(mpt::parse_time("030") == mpt::time_value{24, time_unit::epoch});    // an integer of YAML
+  CHECK(mpt::parse_time("3_0 ba") == mpt::time_value{30, time_unit::batch});
+  CHECK(mpt::parse_time(" 1e1\tba") == mpt::time_value{10, time_unit::batch});
+  CHECK(mpt::parse_time("030") == mpt::time_value{24, time_unit::epoch});  // an integer of YAML
   for (std::string const text : {"100ba", "1ep", "2000000000tok", "30sp", "0.02dur"})
     CHECK(mpt::to_string(mpt::parse_time(text)) == text);
 }

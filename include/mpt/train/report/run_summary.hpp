@@ -21,9 +21,10 @@ namespace mpt {
 /// The results of a run; the same on every rank.
 struct run_summary {
   std::int64_t batches = 0;
-  std::int64_t tokens = 0;          ///< of the whole run, earlier programs included
-  double loss = 0;                  ///< of the last batch
-  std::int64_t trained_tokens = 0;  ///< of this program, with a label
+  std::int64_t skipped_batches = 0;  ///< of `batches`: those that updated nothing
+  std::int64_t tokens = 0;           ///< of the whole run, earlier programs included
+  double loss = 0;                   ///< of the last batch that was not skipped
+  std::int64_t trained_tokens = 0;   ///< of this program, with a label
   double tokens_per_second = 0;
   double trained_tokens_per_second = 0;
   double mfu = 0;

@@ -27,6 +27,15 @@ inline constexpr int max_json_depth = 64;
   return words.starts_with('[') && name != std::string_view::npos ? words.substr(name + 2) : words;
 }
 
+/// Throws when JSON that the parser accepted holds a zero byte. The parser takes one after the
+/// value for the end of the text and ignores what follows, such as what a crash left in the file.
+inline void require_no_zero_byte(std::string_view text, std::string_view location) {
+  auto const position = text.find('\0');
+  require(position == std::string_view::npos, location,
+          ": not valid JSON: a zero byte follows the first ", position,
+          " bytes, as a crash may leave; restore the file");
+}
+
 namespace detail {
 
 /// Builds the values of JSON in one pass, and checks that it is well-formed, not too deep, and has
@@ -111,15 +120,21 @@ class json_builder : public nlohmann::json_sax<nlohmann::json> {
   std::string const* name_ = nullptr;    // of the last member of the whole
 };
 
+/// The value that `builder` makes of `text`.
+inline nlohmann::json build_json(std::string_view text, std::string_view location,
+                                 json_builder builder) {
+  nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
+  require_no_zero_byte(text, location);
+  return std::move(builder).result();
+}
+
 }  // namespace detail
 
 /// Parses `text`; `location` (a file, a place in it) begins every message. Throws on bad JSON,
 /// nesting deeper than `max_json_depth`, and keys that occur twice in one object (readers would
 /// differ on which of the two counts).
 [[nodiscard]] inline nlohmann::json parse_json(std::string_view text, std::string_view location) {
-  detail::json_builder builder(location);
-  nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
-  return std::move(builder).result();
+  return detail::build_json(text, location, detail::json_builder(location));
 }
 
 /// The same, except that `take` gets values as soon as they are complete, which are not kept: the
@@ -128,9 +143,8 @@ class json_builder : public nlohmann::json_sax<nlohmann::json> {
 inline nlohmann::json parse_json_in_parts(std::string_view text, std::string_view location,
                                           std::string_view taken_list,
                                           detail::json_builder::value_taker take) {
-  detail::json_builder builder(location, taken_list, std::move(take));
-  nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
-  return std::move(builder).result();
+  return detail::build_json(text, location,
+                            detail::json_builder(location, taken_list, std::move(take)));
 }
 
 /// The member `key` of an object. Throws when `object` is not an object, or lacks the key.

@@ -96,7 +96,7 @@ namespace detail {
       parsed.tensors.push_back(detail::parse_tensor_entry(name, value, data_bytes, file));
       return;
     }
-    require(value.is_object(), location, ": \"__metadata__\" must be an object");
+    require(value.is_object() || value.is_null(), location, ": \"__metadata__\" must be an object");
     for (auto const& [key, content] : value.items()) {
       require(content.is_string(), location, ": \"__metadata__\": \"", key, "\" must be a string");
       parsed.metadata.emplace(key, content.get<std::string>());

@@ -1,6 +1,7 @@
 #include <mpt/config/model/read_lora.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -218,6 +219,26 @@ constexpr std::string_view advice_save_as_lora =
   return known ? "" : unknown_key;
 }
 
+/// Throws where an adapter has layers outside the blocks. PEFT merges a head that is tied into the
+/// embedding, too, which makes another model.
+void require_layers_of_blocks(nlohmann::json const& layers, model_config const& model,
+                              std::string const& source) {
+  static constexpr std::array<std::string_view, 7> outside{
+      "lm_head", "embed_tokens", "wte", "wpe", "embed_in", "embed_out", "word_embeddings"};
+  if (!layers.is_array()) return;
+  for (auto const& layer : layers) {
+    auto const name = layer.is_string() ? layer.get<std::string>() : std::string();
+    bool const is_outside =
+        std::ranges::find(outside, name.substr(name.rfind('.') + 1)) != outside.end();
+    parallel::require(!is_outside, source, ": target_modules: ", printable(layer.dump()),
+                      " is outside the blocks, and adapters of such layers are not read; ",
+                      model.tie_word_embeddings
+                          ? "train it without them, since PEFT cannot merge an adapter of a head "
+                            "or an embedding into a model that ties them"
+                          : advice_merge_by_peft);
+  }
+}
+
 }  // namespace
 
 lora_config read_lora(config_reader& reader, model_config const& model) {
@@ -291,6 +312,7 @@ lora_config from_peft_json(nlohmann::json const& json, model_config const& model
   auto settings = nlohmann::json::object();  // only the keys that are present
   for (auto const& [key, value] : json.items()) {
     if (value.is_null() || value == false || (value.is_structured() && value.empty())) continue;
+    if (key == "target_modules") require_layers_of_blocks(value, model, source);
     auto const reason = unsupported_reason(key, value);
     parallel::require(reason.empty(), source, ": ", printable(key), " is ", printable(value.dump()),
                       ": ", reason, "; ",

@@ -28,6 +28,13 @@ namespace {
   return sum;
 }
 
+/// A number of samples that counting with doubles keeps exact.
+[[nodiscard]] std::uint64_t exact_count(double samples) {
+  parallel::require(samples < 0x1p53, "an epoch of ", samples,
+                    " samples is too long; lower epoch_size, or repeat or choose of a stream");
+  return static_cast<std::uint64_t>(samples);
+}
+
 }  // namespace
 
 void require_valid_weights(std::span<stream_weight const> weights,
@@ -61,8 +68,8 @@ std::vector<std::uint64_t> sample_counts(std::span<stream_weight const> weights,
   bool const is_relative = weights[0].proportion.has_value();
   std::vector<std::uint64_t> chosen;
   if (is_relative || epoch_size) {
-    auto const total =
-        epoch_size.value_or(std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}));
+    auto const total = exact_count(static_cast<double>(
+        epoch_size.value_or(std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}))));
     std::vector<double> shares;
     for (std::size_t i = 0; i < sizes.size(); ++i)
       shares.push_back(is_relative ? *weights[i].proportion : static_cast<double>(sizes[i]));
@@ -77,9 +84,9 @@ std::vector<std::uint64_t> sample_counts(std::span<stream_weight const> weights,
         ++chosen[i];
   } else {
     for (std::size_t i = 0; i < sizes.size(); ++i)
-      chosen.push_back(weights[i].repeat ? static_cast<std::uint64_t>(*weights[i].repeat *
-                                                                      static_cast<double>(sizes[i]))
-                                         : weights[i].choose.value_or(sizes[i]));
+      chosen.push_back(exact_count(
+          weights[i].repeat ? *weights[i].repeat * static_cast<double>(sizes[i])
+                            : static_cast<double>(weights[i].choose.value_or(sizes[i]))));
   }
   for (std::size_t i = 0; i < sizes.size(); ++i)
     parallel::require(chosen[i] == 0 || sizes[i] > 0, "stream ", i, " has no samples, but ",

@@ -24,7 +24,7 @@ std::vector<std::string> task_evaluation::lines_of(eval::model_report const& rep
   for (auto const& task : report.tasks)
     out.push_back(fmt::format("task {}, {}-shot, at {} ba: {:.1f} % of {} rows", task.label,
                               task.shots, batch, 100 * task.accuracy(), task.rows()));
-  for (auto const& note : eval::notes_on_cut_contexts(report)) out.push_back("note: " + note);
+  for (auto const& note : eval::notes_on_tasks(report)) out.push_back("note: " + note);
   if (!report.gauntlet) return out;
   for (auto const& [name, score] : report.gauntlet->averages)
     out.push_back(fmt::format("gauntlet {} at {} ba: {:.4f}", name, batch, score));

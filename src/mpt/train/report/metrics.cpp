@@ -75,6 +75,7 @@ metrics_file::metrics_file(std::filesystem::path const& path) {
                       ": holds something else than metrics; choose another file");
   }
   file_ = open_for_appending(path, "metrics_file ", "; choose another file");
+  file_.end_last_line();
 }
 
 void metrics_file::finish() const {

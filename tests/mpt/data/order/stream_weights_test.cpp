@@ -55,6 +55,10 @@ TEST_CASE("stream weights: weights that contradict each other are refused") {
   CHECK(contains(error({{.repeat = -1}}, {5}), "must not be negative"));
   CHECK(contains(error({{.choose = 1}}, {5}, 3), "epoch_size goes with proportion"));
   CHECK(contains(error({{.proportion = 0}}, {5}), "are all zero"));
+  for (auto const& message :
+       {error({{}}, {5}, std::uint64_t{1} << 53U), error({{.repeat = 1e18}}, {67}),
+        error({{.choose = std::uint64_t{1} << 63U}, {}}, {5, 5})})
+    CHECK(contains(message, "samples is too long; lower epoch_size, or repeat or choose"));
   CHECK(contains(error({{.choose = 1}}, {0}), "stream 0 has no samples"));
 }
 

@@ -18,6 +18,18 @@ TEST_CASE("JSON: text is parsed, and damage is reported with the file's name") {
     CHECK(test::contains(problem(bad), "file x: not valid JSON"));
 }
 
+TEST_CASE("JSON: a zero byte is refused, also after the value") {
+  using namespace std::string_literals;
+  for (auto const& bad : {"{}\0"s, "{} \0{}"s, "1\0"s, "\0"s, "[1\0]"s, "\"\0\""s})
+    CHECK(test::contains(problem(bad), "file x: not valid JSON"));
+  CHECK(problem("{\"a\": 1}\0\0"s) ==
+        "file x: not valid JSON: a zero byte follows the first 8 bytes, as a crash may leave; "
+        "restore the file");
+  CHECK(test::contains(
+      test::message_of([&] { pc::parse_json_in_parts("{}\0{}"s, "file x", {}, [](auto&&...) {}); }),
+      "a zero byte follows the first 2 bytes"));
+}
+
 TEST_CASE("JSON: a repeated key in one object is refused") {
   CHECK(problem(R"({"a": 1, "b": {"a": 1}, "a": 2})") ==
         "file x: key \"a\" appears twice in one object");
