@@ -1,5 +1,6 @@
 #include <planner/check_table.hpp>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <mpt/config/read_train.hpp>
 #include <mpt/console/table.hpp>
 #include <mpt/finetune/csv_rows.hpp>
+#include <mpt/plan/check_fits.hpp>
 #include <mpt/plan/check_rows.hpp>
 #include <mpt/plan/known_programs.hpp>
 #include <mpt/plan/predict_run.hpp>
@@ -30,7 +32,8 @@ struct predicted_row {
 
 struct predicted_table {
   std::vector<predicted_row> rows;
-  std::map<std::string, int> refused;  // the number of rows that cannot be predicted, by reason
+  std::vector<mpt::tried_layout> tried;  // rows that say whether a layout fits
+  std::map<std::string, int> refused;    // the number of rows that cannot be predicted, by reason
 };
 
 /// Makes products of a model in bf16 run at the rates of the precision that a row names.
@@ -67,13 +70,51 @@ void set_precision(parallel::cluster::cluster& machines, std::string const& prec
   return {std::move(checked), std::move(predicted)};
 }
 
+/// Bytes of activations and of what operations need while they run.
+[[nodiscard]] double activations_of(parallel::train::memory_plan const& m) {
+  return static_cast<double>(m.activations + m.scratch.total());
+}
+/// All other bytes.
+[[nodiscard]] double states_of(parallel::train::memory_plan const& m) {
+  return static_cast<double>(m.total()) - activations_of(m);
+}
+
+/// Whether the layout of a row fits, as it says and as it is predicted.
+[[nodiscard]] mpt::tried_layout predict_memory(mpt::published_row const& row) {
+  auto const outcome = row.text("outcome");
+  parallel::require(outcome == "fits" || outcome == "OOM", "its outcome is ", outcome,
+                    ", neither fits nor OOM");
+  auto const machines = mpt::read_cluster(row.cluster());
+  auto const config = mpt::read_train_config(mpt::make_document(row.yaml(), row.location()));
+  auto const plan = mpt::plan_run<parallel::bf16>(config, machines.devices());
+  auto const program = mpt::program_of(row.text("source"));
+  auto const costs = mpt::costs_of_program(program, row.text("gpu"), row.text("notes"));
+  auto const largest =
+      std::ranges::max(plan.by_pipeline_rank, {}, [&](parallel::train::memory_plan const& m) {
+        return states_of(m) + costs.activations * activations_of(m);
+      });
+  auto const device = static_cast<double>(machines.available_memory());
+  return {.source = program,
+          .gpu = row.text("gpu"),
+          .location = row.location(),
+          .fits = outcome == "fits",
+          .states_share = states_of(largest) / device,
+          .activations_share = activations_of(largest) / device,
+          .predicted_share =
+              (states_of(largest) + costs.activations * activations_of(largest)) / device,
+          .checksum = row.checksum()};
+}
+
 [[nodiscard]] predicted_table predict_table(std::filesystem::path const& file) {
   predicted_table out;
   mpt::finetune::csv_rows table(file);
   for (nlohmann::json fields; table.next(fields);) {
     mpt::published_row const row(fields, table.location());
     try {
-      out.rows.push_back(predict_row(row));
+      if (row.text("outcome").empty())
+        out.rows.push_back(predict_row(row));
+      else
+        out.tried.push_back(predict_memory(row));
     } catch (parallel::error const& problem) {
       std::string reason = problem.what();
       if (reason.starts_with(table.location())) reason.erase(0, table.location().size() + 2);
@@ -137,6 +178,20 @@ void print_results(std::vector<mpt::source_result> const& results) {
                100 * errors / static_cast<double>(held_out));
 }
 
+void print_fits(std::vector<mpt::fit_counts> const& results) {
+  std::vector<std::vector<std::string>> lines{{"program", "GPU", "rows", "held out", "right",
+                                               "fits, as predicted", "does not, as predicted",
+                                               "fits, unforeseen", "does not, unforeseen"}};
+  for (auto const& s : results)
+    lines.push_back({s.source, s.gpu, std::to_string(s.rows), std::to_string(s.held_out()),
+                     fmt::format("{:.1f} %", 100 * s.right()), std::to_string(s.fits_as_predicted),
+                     std::to_string(s.fails_as_predicted), std::to_string(s.fits_unforeseen),
+                     std::to_string(s.fails_unforeseen)});
+  std::vector<bool> right(lines.front().size(), true);
+  right[0] = right[1] = false;
+  fmt::print("{}", mpt::console::markdown_table(lines, right));
+}
+
 }  // namespace
 
 void check_table(std::filesystem::path const& file, results_file const& json) {
@@ -148,9 +203,19 @@ void check_table(std::filesystem::path const& file, results_file const& json) {
     document["rows"].push_back(json_of(r));
     rows.push_back(r.row);
   }
+  for (auto const& r : table.tried)
+    document["layouts"].push_back({{"program", r.source},
+                                   {"gpu", r.gpu},
+                                   {"location", r.location},
+                                   {"is_held_out", r.checksum % 2 == 1},
+                                   {"fits", r.fits},
+                                   {"states_share", r.states_share},
+                                   {"activations_share", r.activations_share},
+                                   {"predicted_share", r.predicted_share}});
   json.write(document);
   if (json.is_printed_alone()) return;
-  print_results(mpt::check_rows(rows));
+  if (!rows.empty()) print_results(mpt::check_rows(rows));
+  if (!table.tried.empty()) print_fits(mpt::check_fits(table.tried));
   for (auto const& [reason, count] : table.refused)
     fmt::print("{} rows not predicted: {}\n", count, reason);
 }

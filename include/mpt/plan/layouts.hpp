@@ -17,8 +17,8 @@ namespace mpt {
 [[nodiscard]] std::vector<settings> layout_settings(train_config const& config,
                                                     parallel::cluster::cluster const& machines);
 
-/// Variations of one of layout_settings: schedules of the pipeline, microbatches, recomputation, gradients
-/// exchanged in bf16, and the optimizer's states in the host's memory.
+/// Variations of one of layout_settings: schedules of the pipeline, microbatches, recomputation,
+/// gradients exchanged in bf16, and the optimizer's states in the host's memory.
 [[nodiscard]] std::vector<settings> variations_of(settings const& layout,
                                                   train_config const& config);
 

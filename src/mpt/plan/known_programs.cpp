@@ -20,7 +20,8 @@ parallel::cluster::program_costs costs_of_program(std::string const& program,
             .attention = reader.get<double>("attention", 1),
             .elements = reader.get<double>("elements", 1),
             .axes = reader.get<double>("axes", 1),
-            .exposed_exchanges = reader.get<double>("exposed_exchanges", 0)};
+            .exposed_exchanges = reader.get<double>("exposed_exchanges", 0),
+            .activations = reader.get<double>("activations", 1)};
   }
   return {};
 }

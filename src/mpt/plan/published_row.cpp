@@ -155,8 +155,8 @@ std::string published_row::yaml() const {
   int const data = whole("dp", std::max(1, gpus / model_ranks));
   parallel::require(data * model_ranks == gpus, "its degrees multiply to ", data * model_ranks,
                     ", but it has ", gpus, " GPUs");
-  auto const batch = whole(number("global_batch") ? "global_batch" : "gbs");
-  auto const micro = whole(number("micro_batch") ? "micro_batch" : "mbs");
+  auto const batch = whole(number("gbs") ? "gbs" : "global_batch");
+  auto const micro = whole(number("mbs") ? "mbs" : "micro_batch");
   auto const notes = text("notes");
   int const zero = static_cast<int>(number("zero").value_or(0));
   std::string out = fmt::format("max_seq_len: {0}\n", whole("seq")) + model_lines(*this);
