@@ -11,6 +11,7 @@ namespace parallel::meta {
 /// Counts the operation's work and notes its memory, and computes nothing.
 template <ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a) {
+  require_computed(a);
   if constexpr (requires { a.operands(); })
     std::apply([&](auto const&... operands) { s.touch(operands...); }, a.operands());
   if constexpr (requires { a.flops(); }) s.count(a.flops(), Arguments::name);

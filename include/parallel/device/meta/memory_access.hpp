@@ -100,6 +100,13 @@ template <class View>
   return out;
 }
 
+/// Makes the compiler compute `value`, which nothing uses where nothing is calculated: a pass that
+/// reads elements itself to compute it must fault while it is planned, also if it is optimised.
+template <class Value>
+void require_computed(Value const& value) {
+  asm volatile("" : : "m"(value));
+}
+
 /// Throws if one of the views is not bound to memory. Called before host code computes with them.
 template <class... Views>
 void require_bound(Views const&... views) {
