@@ -368,6 +368,7 @@ class stepper {
 
   /// The bytes of a step of these microbatches, planned once for each number and sizes of them.
   [[nodiscard]] step_bytes const& planned_bytes(std::span<microbatch const> batches, pass mode) {
+    state_.placed.require_in_place(model_);
     std::set<std::pair<index, index>> sizes;
     for (auto const& batch : batches) sizes.insert(extent_of(model_, batch));
     auto const count = planned_count(batches);

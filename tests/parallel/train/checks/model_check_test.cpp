@@ -278,6 +278,7 @@ struct run_options {
   bool frozen = false;
   bool two_steppers = false;  // two steppers use one model
   bool small_arena = false;
+  bool replaced = false;      // the blocks are others than when the stepper was made
   index sequence_length = 0;  // that the model declares; 0: all rows are one sequence
 };
 
@@ -318,6 +319,7 @@ std::string refusal(mistakes const& wrong, run_options const& options = {}) {
       }
       if (options.two_steppers)
         train::stepper(net, device, groups, rule, {.level = options.level}).initialise(1);
+      if (options.replaced) net.column = std::deque<Block>(net.column);
       batch_view const batch{{ids.data(), {rows}}, {labels.data(), {rows}}};
       std::vector<index> const first(options.places, options.data_by_rank ? world.rank() : 0);
       parallel::position const position{
@@ -372,7 +374,8 @@ flags<run_options> const option_flags = {{"evaluates", &run_options::evaluates},
                                          {"data_by_rank", &run_options::data_by_rank},
                                          {"frozen", &run_options::frozen},
                                          {"two_steppers", &run_options::two_steppers},
-                                         {"small_arena", &run_options::small_arena}};
+                                         {"small_arena", &run_options::small_arena},
+                                         {"replaced", &run_options::replaced}};
 
 /// The refusal of a model with mistakes that words such as "unit_missing data=2" name; "accepted"
 /// if there is none.
