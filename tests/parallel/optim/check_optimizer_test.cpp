@@ -31,6 +31,7 @@ struct descent {
   template <class Stream, class T, parallel::reduced_gradient Gradient>
   void update(Stream& s, parallel::update_ranges<T, Gradient> const& ranges,
               parallel::step_info<T> const& info) const {
+    if (wrong == "nothing") return;
     updates += wrong == "keeps" ? 1 : 0;
     double const factor = wrong == "factor" ? 1 : info.learning_rate_factor;
     double const early = wrong == "early" && *info.gradient_scale > 0 ? 2 : 1;

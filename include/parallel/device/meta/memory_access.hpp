@@ -41,12 +41,14 @@ template <class View>
 /// The kind of an exchange along an axis.
 enum class exchange_kind : std::uint8_t { all_gather, reduce_scatter, all_reduce, other };
 
-/// Receives the accesses and exchanges of a meta stream.
+/// Receives the accesses, exchanges and random numbers of a meta stream.
 class access_observer {
  public:
   virtual void operation(std::span<memory_access const> arguments) = 0;
   virtual void exchange(std::string_view axis, exchange_kind kind, memory_access out,
                         memory_access in) = 0;
+  /// A pass takes the random numbers of `operation` (context::random).
+  virtual void random_numbers(std::uint32_t /*operation*/) {}
 
  protected:
   ~access_observer() = default;
