@@ -9,10 +9,10 @@
 // where it need not be present any more; an exit that leaves its gradient unwritten; along the
 // tensor axis a result or gradient that is computed from slices and not summed, a gradient that
 // differs between ranks which hold the same parameter and is not declared to, rows that are
-// gathered though the model divides none, a loss that several ranks count, and dropouts of two parts
-// that have one name. The check sees operations of one's own when they are called by ops::custom
-// (parallel/ops/custom.hpp), or have a form on the meta device that calls stream.touch(...). Cost:
-// two microbatches on the meta device, once.
+// gathered though the model divides none, a loss that several ranks count, and dropouts of two
+// parts that have one name. The check sees operations of one's own when they are called by
+// ops::custom (parallel/ops/custom.hpp), or have a form on the meta device that calls
+// stream.touch(...). Cost: two microbatches on the meta device, once.
 #pragma once
 
 #include <algorithm>
@@ -412,7 +412,7 @@ class model_check {
                      int tensor_rank, int tensor_ranks, int context_ranks) {
     require_initialised();
     for (auto const& batch : batches)
-      require(context_ranks == 1 || share_of(model, batch).whole != 0,
+      require(context_ranks == 1 || model.rows(batch) == 0 || share_of(model, batch).whole != 0,
               "the model's share(batch) says that a rank has whole sequences, but ", context_ranks,
               " ranks along the context axis divide them; give share(batch) and sequence(batch) by "
               "context_parallel::sequence_partition, and microbatches the rows that it picks");

@@ -224,7 +224,7 @@ template <class = void>
   auto const first_repetition = [&]() -> std::pair<std::size_t, std::size_t> {
     std::map<std::uint64_t, std::size_t> first;
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-      if (by_rank[rank].mode != pass::training || by_rank[rank].data.rows == 0) continue;
+      if (by_rank[rank].learning_rate_factor == 0 || by_rank[rank].data.rows == 0) continue;
       auto const earlier = first.try_emplace(by_rank[rank].data.hash, rank).first->second;
       if (data_of(earlier) != data_of(rank)) return {earlier, rank};
     }
@@ -254,11 +254,11 @@ template <class = void>
   return {};
 }
 
-/// The sentence about a step in which no rank has a row; empty: some rank has.
+/// The sentence about a step that changes parameters and in which no rank has a row, or nothing.
 template <class = void>
 [[nodiscard]] std::string nothing_to_train(std::span<step_terms const> by_rank) {
   bool const is_idle = std::ranges::all_of(by_rank, [](step_terms const& terms) {
-    return terms.work == joint_work::passes && terms.mode == pass::training && terms.data.rows == 0;
+    return terms.learning_rate_factor != 0 && terms.data.rows == 0;
   });
   return is_idle ? concat("step ", by_rank[0].step,
                           " has no sequence on any rank; where the data has ended, begin it again, "
