@@ -107,6 +107,9 @@ void check_optimizer(Optimizer const& optimizer) {
                "*info.gradient_scale in tasks alone, such as one of ops::custom");
   auto const idle = detail::updated_elements(optimizer, {.learning_rate_factor = 0});
   auto const begun = detail::updated_elements(optimizer, {.ranges = {}});
+  require(!std::equal(begun.begin(), begun.begin() + 12, expected.begin()),
+          "check_optimizer: no element changes; an update writes what it computes to ranges.values "
+          "and ranges.master");
   require(
       std::equal(idle.begin(), idle.begin() + 12, begun.begin()),
       "check_optimizer: elements change though the learning rate factor is 0; multiply all that "

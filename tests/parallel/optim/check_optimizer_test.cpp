@@ -65,7 +65,8 @@ TEST_CASE("check_optimizer: the library's optimizers pass, and each mistake is n
   CHECK(refusal(descent{}).empty());
   struct {
     char const *wrong, *words;
-  } const cases[] = {{"keeps", "the same updates give other values when they are made again"},
+  } const cases[] = {{"nothing", "no element changes"},
+                     {"keeps", "the same updates give other values when they are made again"},
                      {"norm", "an element's update depends on the range that it is in"},
                      {"unscaled", "the update is another when gradients are 8 times as large"},
                      {"early", "the update is another when its tasks run later"},
