@@ -486,8 +486,9 @@ TEST_CASE("threads: a communicator that was moved from says so, whatever is call
   std::vector<int> numbers(1);
   host::stream stream;
   for (auto const& message :
-       {refusal_of(
-            [&](auto& comm) { comm.all_reduce(stream, std::span(numbers), reduction::sum); }),
+       {refusal_of([&](auto& comm) {
+          comm.all_reduce(stream, std::span(numbers), reduction::sum).wait();
+        }),
         refusal_of([](auto& comm) { static_cast<void>(comm.split(0)); }),
         refusal_of([](auto& comm) { comm.abort("why"); }),
         refusal_of([](auto& comm) { static_cast<void>(comm.open_exchange()); })})
