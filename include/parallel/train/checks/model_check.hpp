@@ -412,7 +412,8 @@ class model_check {
                      int tensor_rank, int tensor_ranks, int context_ranks) {
     require_initialised();
     for (auto const& batch : batches)
-      require(context_ranks == 1 || model.rows(batch) == 0 || share_of(model, batch).whole != 0,
+      require(context_ranks == 1 || model.rows(batch) == 0 || model.sequence(batch) == 1 ||
+                  share_of(model, batch).whole != 0,
               "the model's share(batch) says that a rank has whole sequences, but ", context_ranks,
               " ranks along the context axis divide them; give share(batch) and sequence(batch) by "
               "context_parallel::sequence_partition, and microbatches the rows that it picks");
