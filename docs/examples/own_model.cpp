@@ -215,6 +215,7 @@ int main() {
   for (std::size_t i = 0; i < single_rank.size();
        ++i)  // another order of sums may change the last digits
     if (std::abs(single_rank[i] - several_ranks[i]) > 1e-3 * single_rank[0]) return 1;
+  parallel::check_optimizer(example::momentum_descent{});  // throws at a mistake in its rule
   auto const group_loss = example::train_by_groups();
   std::printf("loss %.4f with a user-defined optimizer\n", group_loss);
   return single_rank.back() < 0.1 && group_loss < 0.5 ? 0 : 1;

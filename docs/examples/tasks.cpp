@@ -225,7 +225,9 @@ bool check_gradients() {
   // [guide: check_model]
   tied_model<double> model(true);
   rank_data const data(0, 0, 1);
-  auto const result = parallel::check_model(model, data.microbatches.front());
+  auto const rows = static_cast<index>(data.ids.size());
+  batch_view const whole{{data.ids.data(), {rows}}, {data.labels.data(), {rows}}};
+  auto const result = parallel::check_model(model, whole, data.microbatches);
   // [guide: end]
   return result.difference < 1e-8;
 }

@@ -42,6 +42,7 @@
 // training
 #include <parallel/data/share.hpp>
 #include <parallel/optim/any_optimizer.hpp>
+#include <parallel/optim/check_optimizer.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/optim/decoupled_lion.hpp>
 #include <parallel/train/checks/check_model.hpp>

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <parallel/checkpoint/stepper.hpp>
+#include <parallel/core/file.hpp>
 #include <parallel/core/tensor.hpp>
 
 namespace parallel::checkpoint {
@@ -15,13 +16,15 @@ namespace parallel::checkpoint {
 template <class Comm>
 class series {
  public:
-  /// `root` is the same folder on every rank; the first save creates it.
+  /// `root` is the same folder on every rank. It is created before the run, so that one that cannot
+  /// be does not end the run at its first save.
   series(Comm& world, std::filesystem::path root, save_options options = {})
       : world_(world), root_(std::move(root)), options_(std::move(options)) {}
 
   /// Loads the latest sound checkpoint; returns nothing where none was ever saved. Collective.
   template <class Session>
   [[nodiscard]] std::optional<resumed_run> resume(Session& session) {
+    if (world_.rank() == 0) files::make_folders(root_);
     return checkpoint::resume(session.stepper(), world_, session.exchanges(), root_);
   }
   /// Saves a checkpoint of the run after `batches` batches. Collective.

@@ -24,6 +24,19 @@
 
 namespace parallel {
 
+namespace detail {
+
+/// What a communicator refers to. Throws where it was moved from.
+template <class Pointer>
+[[nodiscard]] auto& held_by_communicator(Pointer const& pointer) {
+  require(pointer != nullptr,
+          "a communicator is called after it was moved from; call the one that it was moved to, "
+          "such as process_groups::world()");
+  return *pointer;
+}
+
+}  // namespace detail
+
 template <class Derived, stream Stream = host::stream>
 class collectives {
  public:

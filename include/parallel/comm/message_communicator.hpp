@@ -62,7 +62,9 @@ struct message_operation {
 ///   with `overdue_message` at a deadline, and `aborted` after `abort`.
 /// - `abort(reason)` (of `abortable`): makes the pending and later waits of every rank that can be
 ///   reached throw `aborted` with this text
-/// - `stop_reason()`: the text, once this rank has aborted or has learned that another one has
+/// - `stop_reason()`: the text, once this rank has aborted or has learned that another one has;
+/// when
+///   `abort` returns there is one, also where another rank's came first
 ///
 /// A network may have `exchange(operation)`, which gives every rank's `operation.call` by rank, in
 /// place of the exchange that is made of its messages, to name the ranks that have arrived.
@@ -148,10 +150,10 @@ class message_communicator : public collectives<message_communicator<Network>, h
   message_communicator(message_communicator&&) = default;
   message_communicator& operator=(message_communicator&&) = default;
 
-  [[nodiscard]] int rank() const { return ranks_->rank; }
-  [[nodiscard]] int size() const { return static_cast<int>(ranks_->world_ranks.size()); }
+  [[nodiscard]] int rank() const { return present_group().rank; }
+  [[nodiscard]] int size() const { return static_cast<int>(present_group().world_ranks.size()); }
   [[nodiscard]] int world_rank(int rank) const {
-    return ranks_->world_ranks[static_cast<std::size_t>(rank)];
+    return present_group().world_ranks[static_cast<std::size_t>(rank)];
   }
   [[nodiscard]] std::string_view name() const { return name_; }
 
@@ -168,7 +170,7 @@ class message_communicator : public collectives<message_communicator<Network>, h
   request submit(host::stream& s, operation const& op) {
     bool const message = is_message(op.kind);
     auto const number = message ? messages_[{op.kind, op.peer, op.tag}]++ : calls_++;
-    auto const slot = detail::mixed_slot(ranks_->id, message ? 1 : 2, number, op.tag);
+    auto const slot = detail::mixed_slot(present_group().id, message ? 1 : 2, number, op.tag);
     auto work = [network = network_, ranks = ranks_, op, number, slot, axis = name_,
                  mover = detail::exchange_mover(s)] {
       if (auto const reason = network->stop_reason()) throw aborted(*reason);
@@ -186,11 +188,12 @@ class message_communicator : public collectives<message_communicator<Network>, h
 
   /// A rendezvous without data; see `has_submit`.
   [[nodiscard]] signature_exchange open_exchange(host::stream const* = nullptr) {
-    return [network = network_, ranks = ranks_,
-            slot = detail::mixed_slot(ranks_->id, 3, exchanges_++)](signature const& local) {
-      if (auto const reason = network->stop_reason()) throw aborted(*reason);
-      return detail::exchange_calls(*network, {slot, &ranks->world_ranks, ranks->rank, local});
-    };
+    return
+        [network = network_, ranks = ranks_,
+         slot = detail::mixed_slot(present_group().id, 3, exchanges_++)](signature const& local) {
+          if (auto const reason = network->stop_reason()) throw aborted(*reason);
+          return detail::exchange_calls(*network, {slot, &ranks->world_ranks, ranks->rank, local});
+        };
   }
 
   /// See `has_split`; no rank waits if all colors are known.
@@ -200,7 +203,7 @@ class message_communicator : public collectives<message_communicator<Network>, h
         detail::colors_of(rank_colors, rank(), size(), [&] { return open_exchange(); });
     auto const subgroup = detail::subgroup_of(colors, rank());
     auto part = std::make_shared<group>();
-    part->id = detail::mixed_slot(ranks_->id, 4, number, subgroup.color);
+    part->id = detail::mixed_slot(present_group().id, 4, number, subgroup.color);
     part->rank = subgroup.rank;
     for (int const member : subgroup.ranks) part->world_ranks.push_back(world_rank(member));
     message_communicator out(network_);
@@ -215,6 +218,7 @@ class message_communicator : public collectives<message_communicator<Network>, h
     std::vector<int> world_ranks;  // of its ranks
     int rank = 0;                  // of this process
   };
+  [[nodiscard]] group& present_group() const { return detail::held_by_communicator(ranks_); }
 
   std::shared_ptr<Network> network_;
   std::shared_ptr<group> ranks_;

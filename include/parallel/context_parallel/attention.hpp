@@ -171,7 +171,7 @@ struct attention {
     auto result = scores;
     result.alibi_slopes = slopes;
     if (c.mode != pass::training) result.dropout.probability = 0.0F;
-    result.dropout.random = c.random(dropout_operation);
+    if (result.dropout.probability > 0.0F) result.dropout.random = c.random(dropout_operation);
     result.dropout.first_sequence = c.run_position.first_sequence;
     result.document_begins = c.document_begins;
     return result;

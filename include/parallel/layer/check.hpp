@@ -80,6 +80,10 @@ class layer_checker {
 
   check_layer_result run() {
     auto const output = passes_.output(inputs_);
+    auto const again = passes_.output(inputs_);
+    require(std::memcmp(again.data(), output.data(), output.size() * sizeof(double)) == 0,
+            "check_layer: forward gives another result for the same input when it is called again; "
+            "random numbers come from context::random, and a layer keeps nothing between passes");
     inputs_.output_gradient = random("check_layer.r", static_cast<index>(output.size()));
     auto const results = passes_.run(inputs_, pass_condition::plain);
     compare("backward_input", "the input", inputs_.x, results.input_gradient);

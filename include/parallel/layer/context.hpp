@@ -132,6 +132,8 @@ struct context {
 
   /// The random numbers of one operation ("transformer.blocks.3.resid_dropout/0") in this step.
   [[nodiscard]] philox random(std::uint32_t operation) const {
+    if constexpr (requires { stream.note_random_numbers(operation); })
+      stream.note_random_numbers(operation);
     return {run_position.seed, operation, run_position.step};
   }
 };

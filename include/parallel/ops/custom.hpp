@@ -68,10 +68,13 @@ inline constexpr auto custom = []<class Stream, class Task, class... Operands>(
                                    Stream& s, Task task, Operands const&... operands) {
   static_assert(
       std::is_empty_v<Task>,
-      "ops::custom: the task captures variables; let it capture nothing, and pass what it "
-      "uses as operands: custom(stream, [](auto y, auto x) { ... }, y, x)");
+      "ops::custom: the task captures variables, or is a pointer to a function; let it be a lambda "
+      "that captures nothing, and pass what it uses as operands: "
+      "custom(stream, [](auto y, auto x) { ... }, y, x)");
   detail::note_views(s, std::tuple_cat(detail::views_among(operands)...));
-  if constexpr (!requires { s.touch(); })
+  if constexpr (requires { s.touch(); })
+    (meta::require_computed(operands), ...);
+  else
     s.enqueue([task, arguments = std::tuple(detail::task_argument(operands)...)] {
       std::apply(task, arguments);
     });

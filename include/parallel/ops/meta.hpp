@@ -11,6 +11,7 @@ namespace parallel::meta {
 /// Counts the operation's work and notes its memory, and computes nothing.
 template <ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a) {
+  require_computed(a);
   std::uint64_t flops = 0;
   if constexpr (requires { a.flops(); }) {
     flops = a.flops();

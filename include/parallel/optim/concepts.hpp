@@ -9,11 +9,13 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/core/error.hpp>
 
 namespace parallel {
 
@@ -29,7 +31,28 @@ struct step_info {
   A const* gradient_scale = nullptr;  ///< clip factor / loss tokens; read on the stream
 };
 
-/// The flat ranges that one update works on; states in the order of `state_names()`.
+/// The states of one range, in the order of `state_names()`.
+template <class A>
+class state_ranges {
+ public:
+  state_ranges() = default;
+  template <std::convertible_to<std::span<std::span<A> const>> Ranges>
+  state_ranges(Ranges const& by_name)  // NOLINT(google-explicit-constructor)
+      : by_name_(by_name) {}
+
+  [[nodiscard]] std::size_t size() const { return by_name_.size(); }
+  /// Throws where an update reads a state that `state_names()` does not name.
+  [[nodiscard]] std::span<A> operator[](std::size_t state) const {
+    require(state < size(), "the optimizer's update uses state ", state,
+            " (from 0), but its state_names() has ", size(), "; name all that it keeps");
+    return by_name_[state];
+  }
+
+ private:
+  std::span<std::span<A> const> by_name_;
+};
+
+/// The flat ranges that one update works on.
 template <class T, class Gradient>
 struct update_ranges {
   static_assert(reduced_gradient<Gradient>,
@@ -37,7 +60,7 @@ struct update_ranges {
                 "addends of that sum: reduce them first");
   std::span<T> values;
   std::span<accumulate_t<T>> master;  ///< may be `values` itself when T accumulates in T
-  std::span<std::span<accumulate_t<T>> const> states;
+  state_ranges<accumulate_t<T>> states;
   Gradient gradients;
 };
 

@@ -138,7 +138,8 @@ class session {
     auto const microbatches =
         padded(batch, stepper_.least_microbatches(count_on_every_rank(batch)));
     std::vector<index> first(batch.first_sequences.begin(), batch.first_sequences.end());
-    first.resize(microbatches.size());
+    if (first.size() == batch.microbatches.size())
+      first.resize(microbatches.size());  // else refused
     return step({microbatches, first, current, learning_rate_factor});
   }
 

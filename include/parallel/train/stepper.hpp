@@ -27,6 +27,7 @@
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/checks/model_check.hpp>
 #include <parallel/train/checks/progress_check.hpp>
+#include <parallel/train/checks/single_caller.hpp>
 #include <parallel/train/checks/step_agreement.hpp>
 #include <parallel/train/plan.hpp>
 #include <parallel/train/process_groups.hpp>
@@ -76,6 +77,7 @@ class stepper {
   /// Sets parameters to what their initial distributions give for `seed`. Blocks.
   void initialise(std::uint64_t seed) {
     require_finished("initialise");
+    state_.placed.require_in_place(model_);
     for (auto& entry : state_.placed.units()) entry.memory.initialise(seed, device_);
     mark_initialised(seed);
   }
@@ -119,10 +121,10 @@ class stepper {
                   request_type const& request) {
     require_finished("begin_step");
     attempt(compute, &exchanges, [&] {
-      require_first_sequences(request);
+      require_first_sequences(model_, request);
       progress_.before_step(request.position, request.learning_rate_factor);
       check_.before_passes(model_, request.microbatches, groups_.tensor.rank(),
-                           groups_.tensor.size());
+                           groups_.tensor.size(), groups_.context.size());
       state_.placed.require_bound();
       state_.placed.require_trained();
       begin(exchanges, request, pass::training);
@@ -186,7 +188,8 @@ class stepper {
                       statistics_sum<loss>& sums) {
     gather_values(compute);
     attempt(compute, nullptr, [&] {
-      check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
+      check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size(),
+                           groups_.context.size());
       request_type const evaluation{.microbatches = batches, .learning_rate_factor = 0};
       auto& gathers = state_.placed.gathers();
       if (gathers) begin(*gathers, evaluation, pass::inference, state_.placed.evaluates_jointly());
@@ -217,6 +220,7 @@ class stepper {
   /// Cost: for each number and sizes of microbatches, the first time, passes on the meta device.
   [[nodiscard]] pass_memory_plan plan_passes(std::span<microbatch const> batches,
                                              pass mode = pass::training) {
+    auto const call = caller_.begin();
     require_microbatches_to_plan(batches.size());
     auto const& bytes = planned_bytes(batches, mode);
     auto const& plan = state_.placed.stages().plan_of(static_cast<int>(batches.size()), mode);
@@ -256,6 +260,7 @@ class stepper {
   /// streams; when an exception leaves it, all ranks are told and these streams are drained.
   template <class Work>
   decltype(auto) attempt(stream& compute, exchange_stream* exchanges, Work&& work) {
+    auto const call = caller_.begin();
     auto const for_each_stream = [&](auto const& f) { each_stream(compute, exchanges, f); };
     return train::attempt(groups_.world(), for_each_stream, std::forward<Work>(work));
   }
@@ -368,6 +373,7 @@ class stepper {
 
   /// The bytes of a step of these microbatches, planned once for each number and sizes of them.
   [[nodiscard]] step_bytes const& planned_bytes(std::span<microbatch const> batches, pass mode) {
+    state_.placed.require_in_place(model_);
     std::set<std::pair<index, index>> sizes;
     for (auto const& batch : batches) sizes.insert(extent_of(model_, batch));
     auto const count = planned_count(batches);
@@ -399,6 +405,7 @@ class stepper {
   state_type state_;
   bool measuring_ = false, asks_to_stop_ = false;
   bool stale_ = false;  // the last step has left the gather of its updates to the next one
+  single_caller caller_;
   model_check check_;
   progress_check progress_;
   std::optional<running_step> running_step_;

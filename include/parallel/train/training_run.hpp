@@ -91,6 +91,10 @@ class training_run {
 
   auto train_batch(index batch) {
     auto const data = options_.data(batch);
+    require(!data.microbatches.empty() || data.max_microbatches > 0,
+            "run_options::data returns no microbatches for batch ", batch, " of ", options_.batches,
+            "; where the data has ended, begin it again, or train fewer batches; a rank without "
+            "sequences says by rank_batch::max_microbatches how many the others have");
     if (options_.compares_samples)
       samples_.add(session_.stepper().groups(), session_.device(), session_.exchanges(),
                    data.samples, batch);

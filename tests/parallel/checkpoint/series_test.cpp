@@ -58,5 +58,15 @@ TEST_CASE(
   CHECK(resumed == test::run(second));
 }
 
+TEST_CASE("checkpoint series: a folder that cannot be made ends a run before its first batch") {
+  test::temporary_folder const folder;
+  test::write_all(folder.path() / "file", "");
+  test::outcome out;
+  auto const message = test::message_of(
+      [&] { static_cast<void>(train_to(2, {.ranks = 2}, folder.path() / "file" / "run", out)); });
+  CHECK(test::contains(message, "cannot create this folder"));
+  CHECK(out == test::outcome{});
+}
+
 }  // namespace
 }  // namespace series_test

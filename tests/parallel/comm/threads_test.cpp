@@ -476,6 +476,26 @@ std::vector<std::string> messages_while_stuck(threads::world_options const& opti
   return messages;
 }
 
+TEST_CASE("threads: a communicator that was moved from says so, whatever is called") {
+  auto const refusal_of = [](auto const& call) {
+    return messages_of(1, [&](threads::communicator& comm) {
+      auto const moved_to = std::move(comm);
+      call(comm);
+    })[0];
+  };
+  std::vector<int> numbers(1);
+  host::stream stream;
+  for (auto const& message :
+       {refusal_of([&](auto& comm) {
+          comm.all_reduce(stream, std::span(numbers), reduction::sum).wait();
+        }),
+        refusal_of([](auto& comm) { static_cast<void>(comm.split(0)); }),
+        refusal_of([](auto& comm) { comm.abort("why"); }),
+        refusal_of([](auto& comm) { static_cast<void>(comm.open_exchange()); })})
+    CHECK(
+        test::contains(message, "a communicator is called after it was moved from; call the one"));
+}
+
 }  // namespace threads_test
 
 TEST_CASE(

@@ -68,7 +68,8 @@ void check_plan(parallel::training_layout shape, zero::level level, index microb
     parallel::host::stream compute;
     parallel::host::stream exchanges;
     std::vector const batches(2, data.view());
-    std::vector<index> const first_sequences(2, 0);
+    index const begin = 200 * ranks.data_rank();
+    std::vector<index> const first_sequences{begin, begin + 100};
     (void)step.step(compute, exchanges, memory, {batches, first_sequences, {}, 1.0});
     CHECK(memory.peak() == plan.activations);
     CHECK(device.peak_bytes() == plan.total() + 4096);  // a step allocates nothing more
@@ -139,7 +140,10 @@ TEST_CASE("plan: every pipeline rank has its own plan, exact to the byte") {
         std::vector<test::ring_microbatch> batches(count);
         for (std::size_t m = 0; m + 1 < microbatches; ++m) batches[m] = full.view();
         batches[microbatches - 1] = rest.view();
-        std::vector<index> const first_sequences(count, 0);
+        std::vector<index> first_sequences;
+        for (std::size_t m = 0; m < count; ++m)
+          first_sequences.push_back(
+              100 * (static_cast<index>(count) * ranks.data_rank() + static_cast<index>(m)));
         (void)step.step(compute, exchanges, memory, {batches, first_sequences, {}, 1.0});
         CHECK(memory.peak() == plan.activations);
         parallel::arena evaluation_memory(device.allocate<std::byte>(train::plan_activations(

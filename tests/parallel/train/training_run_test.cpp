@@ -1,8 +1,10 @@
 // A session and run_training give the same results as explicit calls of a stepper.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -65,25 +67,61 @@ TEST_CASE(
   }
 }
 
-/// The error of a run on two data-parallel ranks that draw sample(rank, batch).
-template <class Sample>
-std::string refusal_of_samples(Sample const& sample) {
+/// The error of a run on two data-parallel ranks in which change(batch, rank, number) changes
+/// batches.
+template <class Change>
+std::string refusal_of_batches(Change const& change, bool compares_samples = false) {
   layout const config{.ranks = 2};
   return test::message_of([&] {
     test::on_session_ranks(config, [&](ring_session& session, auto& groups) {
       test::ring_batches batches(config, groups);
-      std::vector<index> samples;
       train::run_training(session, {.batches = 3,
                                     .data =
                                         [&](index number) {
-                                          samples = {sample(groups.data_rank(), number)};
                                           auto batch = batches.batch(number);
-                                          batch.samples = samples;
+                                          change(batch, groups.data_rank(), number);
                                           return batch;
                                         },
-                                    .compares_samples = true});
+                                    .compares_samples = compares_samples});
     });
   });
+}
+
+TEST_CASE("run_training: data that has ended or has no place in the global batch is refused") {
+  using batch_type = train::rank_batch<ring_session::microbatch>;
+  CHECK(refusal_of_batches([](batch_type&, int, index) {}).empty());
+  CHECK(test::contains(refusal_of_batches([](batch_type& batch, int, index number) {
+                         if (number == 2) batch = {};
+                       }),
+                       "run_options::data returns no microbatches for batch 2 of 3; where the data "
+                       "has ended, begin it again, or train fewer batches"));
+  CHECK(test::contains(refusal_of_batches([](batch_type& batch, int, index number) {
+                         if (number == 1) batch = {.max_microbatches = 2};
+                       }),
+                       "step 1 has no sequence on any rank; where the data has ended"));
+  CHECK(test::contains(refusal_of_batches([](batch_type& batch, int, index) {
+                         batch.first_sequences = batch.first_sequences.first(0);
+                       }),
+                       "microbatches is given 0 first_sequences; give the number"));
+  std::vector<index> const zeros(64, 0);
+  CHECK(test::contains(refusal_of_batches([&](batch_type& batch, int, index) {
+                         batch.microbatches = batch.microbatches.first(1);
+                         batch.first_sequences = std::span(zeros).first(1);
+                       }),
+                       "ranks 0 and 1 both train on "));
+}
+
+/// The error of a run on two data-parallel ranks that draw sample(rank, batch).
+template <class Sample>
+std::string refusal_of_samples(Sample const& sample) {
+  std::array<index, 2> samples{};  // by rank
+  return refusal_of_batches(
+      [&](auto& batch, int rank, index number) {
+        auto& own_sample = samples[static_cast<std::size_t>(rank)];
+        own_sample = sample(rank, number);
+        batch.samples = std::span(&own_sample, 1);
+      },
+      true);
 }
 
 TEST_CASE(

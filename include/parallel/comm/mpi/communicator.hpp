@@ -57,9 +57,9 @@ class communicator : public collectives<communicator, host::stream> {
   communicator(communicator&&) = default;
   communicator& operator=(communicator&&) = default;
 
-  [[nodiscard]] int rank() const { return link_->rank(); }
-  [[nodiscard]] int size() const { return link_->size(); }
-  [[nodiscard]] int world_rank(int rank) const { return link_->world_rank(rank); }
+  [[nodiscard]] int rank() const { return present_link().rank(); }
+  [[nodiscard]] int size() const { return present_link().size(); }
+  [[nodiscard]] int world_rank(int rank) const { return present_link().world_rank(rank); }
   [[nodiscard]] std::string_view name() const { return name_; }
 
   /// Makes every rank's pending and later operations fail with `aborted`, naming this rank and the
@@ -81,17 +81,17 @@ class communicator : public collectives<communicator, host::stream> {
   /// travel concurrently with the data. Data may have been received before the error is found.
   request submit_compared(host::stream& s, operation const& op, signature const& local,
                           detail::signature_check judge) {
-    return submit_with_background(s, op,
-                                  [local, judge = std::move(judge),
-                                   tag = link_->tag_of(exchanges_++, 2, 3)](detail::link& link) {
-                                    return std::make_unique<detail::announcement>(link, tag, local,
-                                                                                  judge);
-                                  });
+    return submit_with_background(
+        s, op,
+        [local, judge = std::move(judge),
+         tag = present_link().tag_of(exchanges_++, 2, 3)](detail::link& link) {
+          return std::make_unique<detail::announcement>(link, tag, local, judge);
+        });
   }
 
   /// A rendezvous without data; see `has_submit`.
   [[nodiscard]] signature_exchange open_exchange(host::stream const* = nullptr) {
-    return [link = link_, tag = link_->tag_of(exchanges_++, 2, 3)](signature const& local) {
+    return [link = link_, tag = present_link().tag_of(exchanges_++, 2, 3)](signature const& local) {
       detail::announcement announced(*link, tag, local, [](auto const&) { return std::string(); });
       announced.wait();
       return announced.signatures();
@@ -106,6 +106,9 @@ class communicator : public collectives<communicator, host::stream> {
   }
 
  private:
+  [[nodiscard]] detail::link& present_link() const {
+    return parallel::detail::held_by_communicator(link_);
+  }
   /// `announce(link)` starts the task that is advanced while the operation runs, or returns null.
   template <class Announce>
   request submit_with_background(host::stream& s, operation const& op, Announce announce) {
@@ -113,10 +116,10 @@ class communicator : public collectives<communicator, host::stream> {
     int tag = 0;
     if (is_message(op.kind)) {
       number = messages_[{op.kind, op.peer, op.tag}]++;
-      tag = link_->tag_of(number, static_cast<std::uint64_t>(op.tag), max_tag + 1);
+      tag = present_link().tag_of(number, static_cast<std::uint64_t>(op.tag), max_tag + 1);
     } else {
       number = calls_++;
-      tag = link_->tag_of(number, 1, 3);
+      tag = present_link().tag_of(number, 1, 3);
     }
     auto work = [link = link_, op, number, tag, axis = name_,
                  mover = parallel::detail::exchange_mover(s), ranks = size(),

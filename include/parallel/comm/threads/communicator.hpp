@@ -152,7 +152,10 @@ class communicator : public collectives<communicator, host::stream> {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
-  [[nodiscard]] int world_rank(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int world_rank(int rank) const {
+    static_cast<void>(parallel::detail::held_by_communicator(world_));
+    return ranks_[static_cast<std::size_t>(rank)];
+  }
   [[nodiscard]] std::string_view name() const { return name_; }
 
   /// Wakes all ranks of the world with an `aborted` error that names this rank and the reason.
@@ -216,6 +219,7 @@ class communicator : public collectives<communicator, host::stream> {
 
   /// See `has_split`; no rank waits if all colors are known.
   [[nodiscard]] communicator split(coloring const& rank_colors, std::string name = {}) {
+    static_cast<void>(parallel::detail::held_by_communicator(world_));
     auto const number = parallel::detail::split_number(rank_colors, splits_, exchanges_);
     auto const colors =
         parallel::detail::colors_of(rank_colors, rank_, size(), [&] { return open_exchange(); });

@@ -70,6 +70,9 @@ class stream {
   void exchange(std::string_view axis, exchange_kind kind, Out const& out, In const& in) {
     if (observer_ != nullptr) observer_->exchange(axis, kind, access_of(out), access_of(in));
   }
+  void note_random_numbers(std::uint32_t operation) {
+    if (observer_ != nullptr) observer_->random_numbers(operation);
+  }
   /// Reports later operations and exchanges to `observer`; null: reports to none.
   void set_observer(access_observer* observer) { observer_ = observer; }
 

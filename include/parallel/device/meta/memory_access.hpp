@@ -50,7 +50,7 @@ struct observed_operation {
   std::span<memory_access const> arguments;
 };
 
-/// Receives the operations and exchanges of a meta stream.
+/// Receives the operations, exchanges and random numbers of a meta stream.
 class access_observer {
  public:
   virtual void operation(observed_operation const& operation) = 0;
@@ -58,6 +58,8 @@ class access_observer {
   virtual void traffic(std::string_view /*axis*/, std::uint64_t /*bytes*/, bool /*is_shift*/) {}
   virtual void exchange(std::string_view axis, exchange_kind kind, memory_access out,
                         memory_access in) = 0;
+  /// A pass takes the random numbers of `operation` (context::random).
+  virtual void random_numbers(std::uint32_t /*operation*/) {}
 
  protected:
   ~access_observer() = default;
@@ -110,6 +112,13 @@ template <class View>
   auto out = access_of(argument.view);
   out.reads = true;
   return out;
+}
+
+/// Makes the compiler compute `value`, which nothing uses where nothing is calculated: a pass that
+/// reads elements itself to compute it must fault while it is planned, also if it is optimised.
+template <class Value>
+void require_computed(Value const& value) {
+  asm volatile("" : : "m"(value));
 }
 
 /// Throws if one of the views is not bound to memory. Called before host code computes with them.

@@ -3,13 +3,14 @@
 //
 // For a random direction v of a parameter, the change of the summed loss is <gradient, v>. It is
 // compared with central differences of fourth order, as check_layer does for a layer alone
-// (layer/check.hpp). Cost: one training pass, and eight forward passes for each parameter.
+// (layer/check.hpp). Cost: two training passes, and eight forward passes for each parameter.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -73,6 +74,26 @@ class bound_model {
 
   [[nodiscard]] std::deque<bound_parameter>& parameters() { return parameters_; }
 
+  /// Throws unless every gradient is this many times what it was in `expected`, by parameter.
+  void require_gradients(double times, std::vector<std::vector<double>> const& expected,
+                         double tolerance, std::string_view reason) const {
+    for (std::size_t p = 0; p < parameters_.size(); ++p) {
+      double largest = 1e-3;
+      for (double const g : expected[p]) largest = std::max(largest, std::fabs(g));
+      for (std::size_t i = 0; i < expected[p].size(); ++i)
+        require(
+            std::fabs(parameters_[p].gradients[i] - times * expected[p][i]) <= tolerance * largest,
+            "check_model: unit \"", parameters_[p].unit, "\": parameter \"",
+            parameters_[p].parameter->name, "\": ", reason, ": element ", i, " is ",
+            parameters_[p].gradients[i], ", not ", times * expected[p][i]);
+    }
+  }
+  [[nodiscard]] std::vector<std::vector<double>> gradients() const {
+    std::vector<std::vector<double>> out;
+    for (auto const& bound : parameters_) out.push_back(bound.gradients);
+    return out;
+  }
+
  private:
   struct binding {
     parameter_type* parameter;
@@ -100,7 +121,9 @@ class model_passes {
       : model_(model), batch_(batch), options_(options), memory_(options.arena_bytes) {}
 
   /// The summed loss of the microbatch; in training the gradients are added to.
-  [[nodiscard]] double loss(bool with_gradients) {
+  [[nodiscard]] double loss(bool with_gradients) { return sums(with_gradients).loss; }
+
+  [[nodiscard]] train::statistics<double> sums(bool with_gradients) {
     arena memory(buffer<std::byte>(nullptr, memory_.data(), memory_.size()));
     reference::stream stream;
     auto c =
@@ -124,14 +147,14 @@ class model_passes {
     if (with_gradients) dx = c.template allocate<double, 2>({model_.rows(batch_), model_.width()});
     train::statistics<double> sums;
     model_.head_loss(c, batch_, x, dx, sums);
-    if (!with_gradients) return sums.loss;
+    if (!with_gradients) return sums;
     matrix_view<double const> gradient = dx;
     for (train::part p = blocks; p-- > 0;) {
       gradient = block(p).backward_input(c, gradient, saved(p));
       block(p).backward_weight(c, saved(p));
     }
     model_.enter_backward(c, batch_, gradient);
-    return sums.loss;
+    return sums;
   }
 
  private:
@@ -158,10 +181,19 @@ check_model_result check_model(Model& model, typename Model::microbatch const& b
   detail::model_passes<Model> passes(model, batch, options);
   double const loss = passes.loss(true);
   require(std::isfinite(loss), "check_model: the loss is ", loss);
+  auto const first_gradients = bound.gradients();
+  require(loss == passes.loss(true),
+          "check_model: the same microbatch gives another loss when it is computed again; random "
+          "numbers come from context::random, and a layer keeps nothing between passes");
+  bound.require_gradients(2, first_gradients, options.tolerance,
+                          "its gradient is not added to by a second backward pass, as a step's "
+                          "later microbatches must");
   require(loss == passes.loss(false),
           "check_model: head_loss adds another loss when dx is empty, as in an evaluation");
   check_model_result result;
+  auto gradients_of_parameter = first_gradients.begin();
   for (auto& checked : bound.parameters()) {
+    auto const& gradients = *gradients_of_parameter++;
     if (!checked.parameter->trainable) continue;
     for (std::string_view const direction : {"check_model.first", "check_model.second"}) {
       auto& values = checked.values;
@@ -171,8 +203,8 @@ check_model_result check_model(Model& model, typename Model::microbatch const& b
                      normal_init{1.0F}, options.run_position.seed, 0);
       double written = 0.0, squares = 0.0;
       for (std::size_t i = 0; i < count; ++i) {
-        written += checked.gradients[i] * v[i];
-        squares += checked.gradients[i] * checked.gradients[i];
+        written += gradients[i] * v[i];
+        squares += gradients[i] * gradients[i];
       }
       auto const original = values;
       auto const loss_at = [&](double steps) {
@@ -195,6 +227,38 @@ check_model_result check_model(Model& model, typename Model::microbatch const& b
       ++result.compared;
     }
   }
+  return result;
+}
+
+/// The same, and that the model adds up: `parts`, which are the sequences of `whole` in several
+/// microbatches, have together its loss, tokens and gradients. A loss that is divided by the rows
+/// of its microbatch, or a layer that mixes sequences, is refused.
+template <class Model>
+check_model_result check_model(Model& model, typename Model::microbatch const& whole,
+                               std::span<typename Model::microbatch const> parts,
+                               check_model_options const& options = {}) {
+  auto const result = check_model(model, whole, options);
+  detail::bound_model<Model> expected(model, options.run_position.seed);
+  auto const sums = detail::model_passes<Model>(model, whole, options).sums(true);
+  detail::bound_model<Model> bound(model, options.run_position.seed);
+  train::statistics<double> of_parts;
+  auto part_options = options;
+  for (auto const& part : parts) {
+    auto const part_sums = detail::model_passes<Model>(model, part, part_options).sums(true);
+    of_parts.loss += part_sums.loss;
+    of_parts.tokens += part_sums.tokens;
+    part_options.run_position.first_sequence +=
+        static_cast<std::uint64_t>(model.rows(part) / model.sequence(part));
+  }
+  require(of_parts.tokens == sums.tokens, "check_model: ", parts.size(), " microbatches count ",
+          of_parts.tokens, " tokens, but the same sequences in one ", sums.tokens);
+  require(std::fabs(of_parts.loss - sums.loss) <= options.tolerance * std::fabs(sums.loss),
+          "check_model: the losses of ", parts.size(), " microbatches add up to ", of_parts.loss,
+          ", but the same sequences in one have ", sums.loss,
+          "; head_loss adds the losses of its rows and divides by nothing, since the optimizer "
+          "divides by the tokens of the whole batch");
+  bound.require_gradients(1, expected.gradients(), options.tolerance,
+                          "microbatches add another gradient than their sequences in one");
   return result;
 }
 

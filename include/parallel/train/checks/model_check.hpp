@@ -9,16 +9,17 @@
 // where it need not be present any more; an exit that leaves its gradient unwritten; along the
 // tensor axis a result or gradient that is computed from slices and not summed, a gradient that
 // differs between ranks which hold the same parameter and is not declared to, rows that are
-// gathered though the model divides none, and a loss that several ranks count. The check sees
-// operations of one's own when they are called by ops::custom (parallel/ops/custom.hpp), or have a
-// form on the meta device that calls stream.touch(...). Cost: two microbatches on the meta device,
-// once.
+// gathered though the model divides none, a loss that several ranks count, and dropouts of two
+// parts that have one name. The check sees operations of one's own when they are called by
+// ops::custom (parallel/ops/custom.hpp), or have a form on the meta device that calls
+// stream.touch(...). Cost: two microbatches on the meta device, once.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -120,6 +121,19 @@ class marked_passes final : public meta::access_observer {
       });
       if (!gradient) memory_.set(a.begin, a.end, in);
     }
+  }
+
+  /// Two layers may not draw the same numbers; one layer that several parts share does.
+  void random_numbers(std::uint32_t operation) override {
+    auto const blocks = static_cast<part>(model_.num_blocks());
+    auto const layer_of = [&](part p) -> void const* {
+      return p >= 0 && p < blocks ? &model_.at(static_cast<std::size_t>(p)) : nullptr;
+    };
+    part const first = drawn_.try_emplace(operation, part_).first->second;
+    require(first == part_ || (layer_of(first) != nullptr && layer_of(first) == layer_of(part_)),
+            name_of_part(first, model_.num_blocks()), " and ", part_name(),
+            " draw the same random numbers, since their dropouts have one name; give each its own "
+            "(stream_id(\"block.0.dropout\") in block 0, say)");
   }
 
   void exchange(std::string_view axis, meta::exchange_kind kind, meta::memory_access out,
@@ -368,6 +382,7 @@ class marked_passes final : public meta::access_observer {
   known_memory<use> values_, gradients_;
   known_memory<variation<element>> memory_;
   std::set<parameter_type const*> read_;
+  std::map<std::uint32_t, part> drawn_;  // the part that draws an operation's random numbers first
   loss_rows counted_rows_ = loss_rows::unknown;
   std::set<parameter_type const*> written_;  // parameters whose gradients were written
   addresses sums_ = {};                      // of the loss, while it is added up
@@ -395,8 +410,14 @@ class model_check {
   /// Tries the first microbatch that has rows.
   template <class Model>
   void before_passes(Model& model, std::span<typename Model::microbatch const> batches,
-                     int tensor_rank, int tensor_ranks) {
+                     int tensor_rank, int tensor_ranks, int context_ranks) {
     require_initialised();
+    for (auto const& batch : batches)
+      require(context_ranks == 1 || model.rows(batch) == 0 || model.sequence(batch) == 1 ||
+                  share_of(model, batch).whole != 0,
+              "the model's share(batch) says that a rank has whole sequences, but ", context_ranks,
+              " ranks along the context axis divide them; give share(batch) and sequence(batch) by "
+              "context_parallel::sequence_partition, and microbatches the rows that it picks");
     if (tensor_ranks == 1)  // else a rank can have some rows of a sequence
       for (auto const& batch : batches) require_whole_sequences(model, batch);
     if (checked_) return;

@@ -220,6 +220,16 @@ template <class = void>
                         text, "; ");
     return message + std::string(difference.remedy);
   };
+  // The first rank that trains on the sequences of an earlier one with another part of the data.
+  auto const first_repetition = [&]() -> std::pair<std::size_t, std::size_t> {
+    std::map<std::uint64_t, std::size_t> first;
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+      if (by_rank[rank].learning_rate_factor == 0 || by_rank[rank].data.rows == 0) continue;
+      auto const earlier = first.try_emplace(by_rank[rank].data.hash, rank).first->second;
+      if (data_of(earlier) != data_of(rank)) return {earlier, rank};
+    }
+    return {};
+  };
   auto const rank_count = by_rank.size();
   if (first_other(detail::calls_differ, false) < rank_count)
     return message_about(detail::calls_differ);
@@ -230,7 +240,30 @@ template <class = void>
   for (auto const* const difference : {&detail::data_differ, &detail::counting_differs})
     if (auto const other = first_other(*difference, true); other < rank_count)
       return message_about(*difference, other);
+  if (auto const [first, second] = first_repetition(); second > 0) {
+    auto const name = [&](std::size_t rank) {
+      return names.empty() ? static_cast<int>(rank) : names[rank];
+    };
+    auto const& data = by_rank[second].data;
+    return concat("ranks ", name(first), " and ", name(second), " both train on ", data.rows,
+                  " rows from sequence ", data.first_sequence,
+                  " of the global batch on, but ranks along the replicate and shard axes have each "
+                  "their own; give each its share (data::share_of by process_groups::data_rank()), "
+                  "and in first_sequences its place");
+  }
   return {};
+}
+
+/// The sentence about a step that changes parameters and in which no rank has a row, or nothing.
+template <class = void>
+[[nodiscard]] std::string nothing_to_train(std::span<step_terms const> by_rank) {
+  bool const is_idle = std::ranges::all_of(by_rank, [](step_terms const& terms) {
+    return terms.learning_rate_factor != 0 && terms.data.rows == 0;
+  });
+  return is_idle ? concat("step ", by_rank[0].step,
+                          " has no sequence on any rank; where the data has ended, begin it again, "
+                          "or make fewer steps")
+                 : std::string();
 }
 
 /// Enqueues the comparison of terms on `exchanges`. When ranks differ, it fails with the sentence
@@ -241,7 +274,10 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
   require(std::isfinite(terms.learning_rate_factor) && terms.learning_rate_factor >= 0,
           "a step's learning rate factor is ", terms.learning_rate_factor,
           "; it must be a finite number, 0 or more");
-  if (world.size() == 1) return;
+  if (world.size() == 1) {
+    auto const message = nothing_to_train(std::span(&terms, 1));
+    return require(message.empty(), message);
+  }
   auto own_signature =
       signature_of({.kind = operation_kind::agreement, .count = terms.microbatches}, terms.step);
   std::memcpy(own_signature.file.data(), &terms, sizeof terms);  // the call site means nothing here
@@ -252,7 +288,8 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
       std::memcpy(&terms_of_ranks[rank], signatures[rank].file.data(), sizeof terms_of_ranks[rank]);
       names.push_back(world.world_rank(static_cast<int>(rank)));
     }
-    auto const message = disagreement(terms_of_ranks, shape, in_step, names);
+    auto message = disagreement(terms_of_ranks, shape, in_step, names);
+    if (message.empty()) message = nothing_to_train(terms_of_ranks);
     if (message.empty()) return;
     world.abort(message);
     fail(message);

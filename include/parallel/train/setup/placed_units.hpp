@@ -43,7 +43,8 @@ class placed_units {
                stepper_options const& options, Optimizers const& optimizers, KeyOf const& key_of)
       : plans_(options, groups.place(), groups.pipeline.rank(), groups.pipeline.size(),
                model.num_blocks()),
-        trains_(trains_any(model, key_of)) {
+        trains_(trains_any(model, key_of)),
+        parameters_(parameters_of(model)) {
     require((groups.level() == zero::level::none) == (options.level == zero::level::none),
             "stepper: the process groups were made for ZeRO level ",
             static_cast<int>(groups.level()), ", but the options say level ",
@@ -112,6 +113,15 @@ class placed_units {
     });
   }
 
+  /// Throws unless the model has the same parameters at the same addresses as when it was placed.
+  void require_in_place(Model& model) const {
+    require(parameters_of(model) == parameters_,
+            "the model's parameters are not where they were when the stepper was made of it: the "
+            "model or its layers were moved or replaced since; a stepper refers to them, so make "
+            "the model first, keep it where it is (its blocks in a std::deque, say), and make "
+            "another stepper for another model");
+  }
+
   /// Throws unless the model's parameters are in the memory that this stepper gave them, as far as
   /// they stay there.
   void require_bound() const {
@@ -148,8 +158,21 @@ class placed_units {
     for (auto& request : requests) request.wait();
   }
 
+  using addresses = std::vector<void const*>;
+
+  [[nodiscard]] static addresses parameters_of(Model& model) {
+    addresses out;
+    model.visit_units([&](std::string const&, auto& layer, auto const&,
+                          std::vector<parameter_base<element>*> const& uses) {
+      visit_parameters_of(layer, [&](parameter_base<element>& p) { out.push_back(&p); });
+      out.insert(out.end(), uses.begin(), uses.end());
+    });
+    return out;
+  }
+
   step_plans plans_;
   bool trains_;
+  addresses parameters_;
   tensor_list tensors_;
   unit_set units_;
   std::vector<std::pair<entry*, Comm>> ties_;

@@ -188,6 +188,18 @@ template <class Model, class KeyOf>
   return any;
 }
 
+/// Throws unless optimizers have settings with which they train, and states of different names.
+template <class Optimizers>
+void require_optimizers(Optimizers const& optimizers) {
+  for (auto const& optimizer : optimizers) {
+    require_settings(optimizer);
+    std::set<std::string_view> names;
+    for (std::string_view const state : optimizer.state_names())
+      require(names.insert(state).second, "the optimizer names two states \"", state,
+              "\"; give each its own name, by which checkpoints hold it");
+  }
+}
+
 /// Returns `options` when all ranks of `world` construct the same stepper. Collective; blocks.
 template <class Model, class Comm, class Optimizers, class KeyOf>
 [[nodiscard]] stepper_options checked_setup(Model& model, Comm& world, Optimizers const& optimizers,
@@ -195,6 +207,7 @@ template <class Model, class Comm, class Optimizers, class KeyOf>
   if constexpr (requires { world.open_exchange(); })
     agree_on_setup(world, describe_stepper(model, optimizers, key_of, options));
   require_threshold(options.clip);
+  require_optimizers(optimizers);
   return options;
 }
 

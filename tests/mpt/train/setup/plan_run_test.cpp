@@ -71,7 +71,8 @@ void check(mpt::train_config const& config, int ranks, std::size_t available = 0
     auto const training_batch = make_batch(plan.split.microbatch);
     auto const evaluation_batch = make_batch(config.evaluation.device_eval_batch_size);
     std::vector const batches(2, training_batch.view({0, training_batch.count()}));
-    std::vector<index> const first(2, 0);
+    index const begin = 200 * groups.data_rank();
+    std::vector<index> const first{begin, begin + 100};
     (void)step.step(compute, exchanges, memory, {batches, first, {.seed = 3}, 1.0});
     if (!config.data.eval_loaders.empty()) {
       auto const batch = evaluation_batch.view({0, evaluation_batch.count()});

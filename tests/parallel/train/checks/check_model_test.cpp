@@ -1,6 +1,7 @@
 // check_model compares the gradients of all parts of a model with differences of its loss.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -37,6 +38,7 @@ struct tied_model {
   using block = parallel::residual<parallel::sequential<linear, parallel::activation<double>>>;
 
   std::string wrong;
+  mutable int passes = 0;
   parallel::embedding<double> tokens;
   block body;
   linear exit;
@@ -62,6 +64,7 @@ struct tied_model {
   }
   auto embed(auto& c, batch_view const& b) const { return tokens.forward(c, b.ids); }
   void enter_backward(auto& c, batch_view const& b, matrix_view<double const> dy) const {
+    if (wrong == "overwrites") parallel::ops::fill(c.stream, tokens.weight.gradient().span(), 0.0);
     if (wrong != "entry") tokens.backward_weight(c, b.ids, dy);
   }
   void head_loss(auto& c, batch_view const& b, matrix_view<double const> x, matrix_view<double> dx,
@@ -74,9 +77,15 @@ struct tied_model {
     auto const dlogits = c.template allocate<double, 2>(logits.extents());
     parallel::ops::cross_entropy(c.stream, training ? dlogits : matrix_view<double>{}, losses,
                                  correct, matrix_view<double const>(logits), b.labels);
+    auto const divide = [&](std::span<double> numbers) {
+      parallel::ops::scale(c.stream, numbers, 1.0 / static_cast<double>(x.extent(0)));
+    };
+    if (wrong == "mean") divide(losses.span());
+    if (wrong == "mean" && training) divide(dlogits.span());
     parallel::ops::sum(c.stream, &sums.loss, std::span<double const>(losses.span()));
+    if (wrong == "random") sums.loss += 0.125 * ++passes;
     if (wrong == "evaluation" && !training) sums.loss *= 2;
-    sums.tokens += b.labels.size();
+    sums.tokens += wrong == "tokens" ? 1 : b.labels.size();
     if (!training) return;
     if (wrong == "loss") dlogits(0, 0) += 0.125;
     auto const gradient = exit.backward_input(c, dlogits, state);
@@ -107,6 +116,28 @@ TEST_CASE(
                          "check_model: unit \"tokens\": parameter \"tokens\": the backward pass"));
   CHECK(test::contains(refusal("exit"), "gives the loss the slope "));
   CHECK(test::contains(refusal("evaluation"), "head_loss adds another loss when dx is empty"));
+  CHECK(test::contains(refusal("random"), "the same microbatch gives another loss when it is "));
+  CHECK(test::contains(refusal("overwrites"),
+                       "parameter \"tokens\": its gradient is not added to by a second backward"));
+}
+
+TEST_CASE("check_model: microbatches add up to one of the same sequences, else the loss is named") {
+  auto const refusal_of_parts = [](std::string const& mistake) {
+    tied_model model(mistake);
+    std::vector<std::int32_t> const ids{0, 1, 2, 3, 4, 0}, labels{1, 2, 3, 4, 0, 2};
+    auto const rows = [&](index begin, index count) {
+      return batch_view{{ids.data() + begin, {count}}, {labels.data() + begin, {count}}};
+    };
+    std::array const parts{rows(0, 2), rows(2, 4)};
+    return test::message_of([&] {
+      auto const result = parallel::check_model(model, rows(0, 6), parts);
+      CHECK(result.compared == 4);
+    });
+  };
+  CHECK(refusal_of_parts("") == "");
+  CHECK(test::contains(refusal_of_parts("mean"), "the losses of 2 microbatches add up to "));
+  CHECK(test::contains(refusal_of_parts("tokens"),
+                       "2 microbatches count 2 tokens, but the same sequences in one 1"));
 }
 
 }  // namespace

@@ -464,14 +464,14 @@ std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_o
       model.set_gradient(1, {float(number), 0.1F, third, -0.3F, 4.0F});
       std::vector<given_microbatch<float>> const batches{batch_of(comm.rank()),
                                                          batch_of(comm.rank())};
-      std::vector<index> const first{comm.rank(), comm.rank()};
+      std::vector<index> const first{2 * comm.rank(), 2 * comm.rank() + 1};
       parallel::position const current{.step = static_cast<std::uint32_t>(number)};
       if (!checked) {
         static_cast<void>(session.step({batches, first, current}));
         continue;
       }
       auto const step_done = check.step({batches, first, current}, [&](int data_rank) {
-        return decltype(check)::work{batch_of(data_rank), data_rank};
+        return decltype(check)::work{batch_of(data_rank), 2 * data_rank};
       });
       CHECK(step_done.step.outcome == (is_wrong_step    ? step_outcome::corrupted
                                        : is_above_limit ? step_outcome::above_limit

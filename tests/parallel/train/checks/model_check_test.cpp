@@ -14,6 +14,7 @@
 
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/device/host/device.hpp>
+#include <parallel/layer/dropout.hpp>
 #include <parallel/layer/embedding.hpp>
 #include <parallel/layer/feed_forward.hpp>
 #include <parallel/layer/norm.hpp>
@@ -109,10 +110,11 @@ struct mistakes {
       false;                      // only one rank counts, though every tensor rank has its own rows
   bool each_counts_half = false;  // each rank counts half of the rows that all ranks have
   bool null_use = false;
-  bool no_dx = false;       // the exit does not write its input gradient
-  bool adds_to_dx = false;  // the exit adds to uninitialised memory
-  bool misshapen = false;   // the exit multiplies matrices that do not fit
-  bool never_used = false;  // the exit visits a parameter with which it computes nothing
+  bool no_dx = false;           // the exit does not write its input gradient
+  bool adds_to_dx = false;      // the exit adds to uninitialised memory
+  bool misshapen = false;       // the exit multiplies matrices that do not fit
+  bool equal_dropouts = false;  // the entry and the exit have dropouts of one name
+  bool never_used = false;      // the exit visits a parameter with which it computes nothing
 };
 
 /// A model of `Block`s on slices of `ranks`.
@@ -205,6 +207,7 @@ struct model {
 
   auto embed(auto& c, batch_view const& b) const {
     auto const embedded = tokens.forward(c, b.ids);
+    if (wrong.equal_dropouts) parallel::drop_rows(c, embedded, embedded, 0.5F, 7);
     return ranks.divides_rows() && !wrong.whole_entry
                ? embedded.slice(ranks.rank() * rows(b), (ranks.rank() + 1) * rows(b))
                : embedded;
@@ -228,6 +231,7 @@ struct model {
     }
     linear::saved activations;
     auto const logits = exit.forward(c, x, activations);
+    if (wrong.equal_dropouts) parallel::drop_rows(c, logits, logits, 0.5F, 7);
     if (wrong.misshapen) parallel::ops::matmul(c.stream, logits, x, x);
     auto const losses = c.template allocate<float, 1>({x.extent(0)});
     auto const correct = c.template allocate<std::uint8_t, 1>({x.extent(0)});
@@ -263,6 +267,7 @@ struct run_options {
   bool evaluates = false;  // evaluates instead of training
   int data = 1;
   int tensor = 1;
+  int context = 1;
   bool sequence = false;  // rows between regions are divided over tensor ranks
   zero::level level = zero::level::none;
   bool uninitialised = false;
@@ -278,13 +283,16 @@ struct run_options {
   bool frozen = false;
   bool two_steppers = false;  // two steppers use one model
   bool small_arena = false;
+  bool replaced = false;      // the blocks are others than when the stepper was made
   index sequence_length = 0;  // that the model declares; 0: all rows are one sequence
 };
 
 /// Makes one step of a model with mistakes; returns the message of the refusal, or an empty string.
 template <class Block = sliced_branch>
 std::string refusal(mistakes const& wrong, run_options const& options = {}) {
-  auto shape = parallel::training_layout{}.with_degree<parallel::axis::tensor>(options.tensor);
+  auto shape = parallel::training_layout{}
+                   .with_degree<parallel::axis::tensor>(options.tensor)
+                   .with_degree<parallel::axis::context>(options.context);
   shape = options.level == zero::level::none
               ? shape.with_degree<parallel::axis::replicate>(options.data)
               : shape.with_degree<parallel::axis::shard>(options.data);
@@ -318,8 +326,10 @@ std::string refusal(mistakes const& wrong, run_options const& options = {}) {
       }
       if (options.two_steppers)
         train::stepper(net, device, groups, rule, {.level = options.level}).initialise(1);
+      if (options.replaced) net.column = std::deque<Block>(net.column);
       batch_view const batch{{ids.data(), {rows}}, {labels.data(), {rows}}};
-      std::vector<index> const first(options.places, options.data_by_rank ? world.rank() : 0);
+      std::vector<index> const first(options.places,
+                                     options.data_by_rank ? world.rank() : groups.data_rank());
       parallel::position const position{
           .seed = options.dropout_by_rank ? static_cast<std::uint64_t>(world.rank()) : 0};
       auto const storage = device.template allocate<std::byte>(
@@ -360,6 +370,7 @@ flags<mistakes> const mistake_flags = {
     {"no_dx", &mistakes::no_dx},
     {"adds_to_dx", &mistakes::adds_to_dx},
     {"misshapen", &mistakes::misshapen},
+    {"equal_dropouts", &mistakes::equal_dropouts},
     {"never_used", &mistakes::never_used}};
 
 flags<run_options> const option_flags = {{"evaluates", &run_options::evaluates},
@@ -372,7 +383,8 @@ flags<run_options> const option_flags = {{"evaluates", &run_options::evaluates},
                                          {"data_by_rank", &run_options::data_by_rank},
                                          {"frozen", &run_options::frozen},
                                          {"two_steppers", &run_options::two_steppers},
-                                         {"small_arena", &run_options::small_arena}};
+                                         {"small_arena", &run_options::small_arena},
+                                         {"replaced", &run_options::replaced}};
 
 /// The refusal of a model with mistakes that words such as "unit_missing data=2" name; "accepted"
 /// if there is none.
@@ -401,6 +413,8 @@ std::string outcome_of(std::string const& words) {
       options.data = std::stoi(value);
     else if (name == "tensor")
       options.tensor = std::stoi(value);
+    else if (name == "context")
+      options.context = std::stoi(value);
     else if (name == "level")
       options.level = value == "parameters" ? zero::level::parameters : zero::level::gradients;
     else if (name == "sequence_length")

@@ -76,6 +76,33 @@ TEST_CASE("step agreement: terms that may differ between ranks, and terms that m
         "not by the rank in the world");
 }
 
+TEST_CASE("step agreement: ranks with different data may not train on the same sequences") {
+  auto const shape =
+      parallel::training_layout{}.with_degree<axis::shard>(2).with_degree<axis::tensor>(2);
+  step_terms terms{.microbatches = 1,
+                   .learning_rate_factor = 1,
+                   .data = {.rows = 8, .first_sequence = 4, .hash = 1}};
+  auto other = terms;
+  other.data = {.rows = 8, .first_sequence = 6, .hash = 2};
+  CHECK(disagreement(std::vector{terms, terms, other, other}, shape, true) == "");
+  CHECK(disagreement(std::vector{terms, terms, terms, terms}, shape, true)
+            .starts_with(
+                "ranks 0 and 2 both train on 8 rows from sequence 4 of the global batch on, but "));
+  terms.learning_rate_factor = 0;  // in an evaluation, or a trial
+  CHECK(disagreement(std::vector{terms, terms, terms, terms}, shape, true) == "");
+}
+
+TEST_CASE("step agreement: a step needs a rank with sequences, an evaluation does not") {
+  step_terms const idle{.step = 7, .microbatches = 1, .learning_rate_factor = 1};
+  auto busy = idle, evaluation = idle;
+  busy.data.rows = 1;
+  evaluation.learning_rate_factor = 0;
+  using parallel::train::nothing_to_train;
+  CHECK(nothing_to_train(std::vector{idle, idle}).starts_with("step 7 has no sequence on any "));
+  CHECK(nothing_to_train(std::vector{idle, busy}) == "");
+  CHECK(nothing_to_train(std::vector{evaluation, evaluation}) == "");
+}
+
 /// The message on each rank of a layout that calls act(rank, number).
 template <class Act>
 std::vector<std::string> messages_of(test::layout const& run_layout, Act const& act) {

@@ -2,8 +2,11 @@
 // when the stepper is created.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <parallel/optim/decoupled_lion.hpp>
@@ -77,6 +80,22 @@ TEST_CASE("stepper description: an optimizer is described by its states and its 
                    "optimizer 0 with weight_decay 0", "optimizer 1 with states exp_avg",
                    "optimizer 1 with learning_rate 0.5", "optimizer 1 with beta1 0.9",
                    "optimizer 1 with beta2 0.99", "optimizer 1 with weight_decay 0"});
+}
+
+struct optimizer_of_states {
+  std::array<std::string_view, 2> names;
+  [[nodiscard]] std::span<std::string_view const> state_names() const { return names; }
+};
+
+TEST_CASE("stepper description: optimizers have settings that train and states of two names") {
+  auto const refusal_of = [](auto const& optimizer) {
+    return test::message_of([&] { parallel::train::require_optimizers(std::array{optimizer}); });
+  };
+  CHECK(refusal_of(optimizer_of_states{{"mean", "square"}}).empty());
+  CHECK(test::contains(refusal_of(optimizer_of_states{{"mean", "mean"}}),
+                       "the optimizer names two states \"mean\"; give each its own name"));
+  CHECK(test::contains(refusal_of(parallel::decoupled_lion{.learning_rate = -1}),
+                       "learning_rate is -1; it must be a finite number, 0 or more"));
 }
 
 }  // namespace stepper_description_test

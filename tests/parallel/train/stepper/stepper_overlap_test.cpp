@@ -63,7 +63,7 @@ void run(zero::level level, std::size_t bucket_bytes,
     parallel::host::stream exchanges;
     std::vector<std::int32_t> const ids(5, 1);
     test::ring_microbatch const batch{{ids.data(), {5}}, {ids.data(), {5}}, 1, 5, 5};
-    index const first = 0;
+    index const first = comm.rank();
     (void)step.step(compute, exchanges, memory, {{&batch, 1}, {&first, 1}, {}, 1.0});
     check(log);
   });

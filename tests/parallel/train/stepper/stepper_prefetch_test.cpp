@@ -120,7 +120,7 @@ void run(parallel::train::stepper_options const& options, int steps, pass_hold c
     std::vector<std::int32_t> const ids(5, 1);
     std::array<test::ring_microbatch, 2> batches;
     batches.fill({{ids.data(), {5}}, {ids.data(), {5}}, 1, 5, 5});
-    std::array<index, 2> const first{0, 1};
+    std::array<index, 2> const first{2 * comm.rank(), 2 * comm.rank() + 1};
     for (int i = 0; i < steps; ++i) {
       if (i + 1 == steps) held_call = calls.load();
       log.clear();

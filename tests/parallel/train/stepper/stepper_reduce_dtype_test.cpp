@@ -134,7 +134,8 @@ outcome run(layout const& run_layout) {
     model.set_weights(step);
     std::vector<test::given_microbatch<float>> batches;
     for (int m = 1; m <= microbatches; ++m) batches.push_back({static_cast<float>(m), 1});
-    std::vector<index> const first(batches.size(), 0);
+    std::vector<index> first;
+    for (int m = 0; m < microbatches; ++m) first.push_back(groups.data_rank() * microbatches + m);
     static_cast<void>(step.step(compute, exchanges, memory, {batches, first, {}, 1.0}));
     test::given_gradients<float> planned(tensors_of(0));
     auto const plan = train::plan_units(
