@@ -26,8 +26,8 @@ void add_twice(Stream& s, view y, constant x) {
 
 struct noted final : parallel::meta::access_observer {
   std::vector<parallel::meta::memory_access> views;
-  void operation(std::span<parallel::meta::memory_access const> arguments) override {
-    views.assign(arguments.begin(), arguments.end());
+  void operation(parallel::meta::observed_operation const& seen) override {
+    views.assign(seen.arguments.begin(), seen.arguments.end());
   }
   void exchange(std::string_view, parallel::meta::exchange_kind, parallel::meta::memory_access,
                 parallel::meta::memory_access) override {}
