@@ -16,13 +16,16 @@
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
 #include <mpt/plan/read_cluster.hpp>
+#include <mpt/plan/trace.hpp>
 #include <mpt/yaml/scalar.hpp>
 
 #include <cli/app.hpp>
+#include <cli/report_file.hpp>
 #include <cli/results_file.hpp>
 #include <planner/best_layouts.hpp>
 #include <planner/check_table.hpp>
 #include <planner/print_layouts.hpp>
+#include <planner/with_element.hpp>
 
 namespace {
 
@@ -103,8 +106,16 @@ void print_scaling(apps::training_file& source, std::vector<std::string> const& 
              mpt::console::markdown_table(rows, {true, true, false, true, true, false, true}));
 }
 
+/// The trace of a step of a run.
+std::string trace_text(apps::candidate const& c, parallel::cluster::cluster const& machines) {
+  return apps::with_element(c.config.execution.precision, [&]<class T>(T) {
+    return trace_of(mpt::simulate_run<T>(c.config, c.plan, machines)).dump();
+  });
+}
+
 void foretell(std::filesystem::path const& file, std::vector<std::string> overrides,
-              apps::results_file const& json) {
+              apps::results_file const& json, std::filesystem::path const& trace) {
+  apps::check_report_file("--trace", trace, {file});
   auto const settings = take_settings(overrides);
   parallel::require(!settings.cluster.empty(), "plan: which cluster? write cluster=h100x8x64");
   auto machines = mpt::read_cluster(
@@ -133,6 +144,7 @@ void foretell(std::filesystem::path const& file, std::vector<std::string> overri
   auto& layouts = document["layouts"] = nlohmann::ordered_json::array();
   for (auto const& c : found) layouts.push_back(json_of(c));
   json.write(document);
+  if (!trace.empty()) apps::write_report_file(trace, trace_text(found.front(), machines));
   if (json.is_printed_alone()) return;
   fmt::print("{} on {}: {} devices, {} each\n\n", found.front().config.run.name, machines.name,
              machines.devices(),
@@ -148,7 +160,7 @@ void foretell(std::filesystem::path const& file, std::vector<std::string> overri
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::filesystem::path file, published;
+  std::filesystem::path file, published, trace;
   std::vector<std::string> overrides;
   CLI::App app{"Foretell a training run on a cluster: its fastest layouts, memory and time"};
   apps::add_examples(
@@ -160,6 +172,8 @@ int main(int argc, char** argv) {
   check->add_option("table", published, "CSV file")->required()->check(CLI::ExistingFile);
   json.add_to(*check, "every row's prediction");
   plan_json.add_to(app, "every layout that fits");
+  app.add_option("--trace", trace,
+                 "write a step of the best layout to this file, which Chrome and Perfetto show");
   app.add_option("--show-cluster", shown, "print a known cluster as a file to change");
   app.add_option("config", file, "training YAML")->check(CLI::ExistingFile);
   app.add_option("overrides", overrides,
@@ -168,7 +182,7 @@ int main(int argc, char** argv) {
     if (check->parsed()) return apps::check_table(published, json);
     if (!shown.empty()) return fmt::print("{}", mpt::cluster_file(shown));
     parallel::require(!file.empty(), "plan: which run? give a training YAML");
-    foretell(file, overrides, plan_json);
+    foretell(file, overrides, plan_json, trace);
   };
   return apps::run(app, argc, argv, true, body);
 }

@@ -18,6 +18,17 @@ grep -q 'most sensitive to the rate of matrix products' out || { cat out >&2; fa
 settings=$(sed -n 's/^  pretrain [^ ]* //p' out)
 plan "$config" cluster=h100x8x2 network=1Gb/s --json slow.json
 grep -q 'waits [0-9]* % for sums of gradients' out || { cat out >&2; fail "the slow network is not the reason"; }
+plan "$config" cluster=h100x8x2 parallelism.pipeline=4 zero_stage=1 layout=file --trace trace.json
+python3 - << 'PYTHON' || fail "the trace"
+import json
+events = [e for e in json.load(open("trace.json"))["traceEvents"] if e["ph"] == "X"]
+assert {e["pid"] for e in events} == {0, 1, 2, 3}
+by_stream = {}
+for e in events:  # the actions of a stream follow each other
+    by_stream.setdefault((e["pid"], e["tid"]), []).append((e["ts"], e["dur"]))
+for actions in by_stream.values():
+    assert all(a + d <= b + 1e-6 * b for (a, d), (b, _) in zip(sorted(actions), sorted(actions)[1:]))
+PYTHON
 # the settings of the best layout are a run's, which fits by the run's own plan
 read -ra words <<< "$settings"
 "$programs/pretrain" "$config" "${words[@]}" ranks=16 dry_run=true device_memory=77GiB > dry 2>&1 || { cat dry >&2; fail "dry run"; }

@@ -34,6 +34,18 @@ struct prediction {
   std::map<std::string, double> by_operation{};
 };
 
+/// A step of all ranks of a pipeline in time.
+struct simulated_run {
+  std::vector<train::step_plan> plans;  ///< by pipeline rank
+  predict::pass_times passes;
+  predict::simulated_step times;
+};
+
+/// Simulates a step of a planned run. `T`: the elements of the model; it must be those of the plan.
+template <class T>
+[[nodiscard]] simulated_run simulate_run(train_config const& config, run_plan const& plan,
+                                         cluster::cluster const& machines);
+
 /// Predicts the steps of a planned run. `T`: the elements of the model; it must be those of the
 /// plan.
 template <class T>
@@ -77,41 +89,34 @@ template <class T>
           .boundary_bytes = rows * static_cast<double>(config.model.d_model) * sizeof(T)};
 }
 
-/// Adds the seconds of the passes of a rank's step by operation.
-void add_operations(prediction& out, train::step_plan const& plan,
-                    predict::pass_times const& passes);
+/// Seconds, split and operations of a simulated step, of the rank that computes the longest.
+[[nodiscard]] prediction summary_of(simulated_run const& run);
 
 }  // namespace detail
 
 template <class T>
-prediction predict_run(train_config const& config, run_plan const& plan,
-                       cluster::cluster const& machines) {
+simulated_run simulate_run(train_config const& config, run_plan const& plan,
+                           cluster::cluster const& machines) {
   predict::axis_places const places(machines, plan.layout);
-  auto const passes = detail::times_of_passes<T>(config, plan, machines, places);
-  auto const steps =
-      step_plans_of<T>(config.model, config.optimizer, config.execution, config.run, plan, false);
+  simulated_run out{.plans = step_plans_of<T>(config.model, config.optimizer, config.execution,
+                                              config.run, plan, false),
+                    .passes = detail::times_of_passes<T>(config, plan, machines, places),
+                    .times = {}};
   auto const sizes = detail::sizes_of<T>(config, plan);
   std::vector<predict::step_costs> costs;
-  for (std::size_t rank = 0; rank < steps.size(); ++rank)
-    costs.emplace_back(machines, places, sizes, steps[rank], plan.by_pipeline_rank[rank], passes);
-  auto const simulated = predict::simulate_step(
-      steps, [&](std::size_t rank, train::action const& a) { return costs[rank](a); });
-  prediction out{.seconds = simulated.seconds};
-  for (std::size_t rank = 0; rank < steps.size(); ++rank) {
-    auto const split =
-        predict::split_of(steps[rank], simulated.actions[rank], simulated.seconds, passes);
-    if (rank > 0 && split.passes <= out.split.passes) continue;
-    out.split = split;
-    out.busiest_rank = static_cast<int>(rank);
-  }
-  auto const busiest = static_cast<std::size_t>(out.busiest_rank);
-  for (std::size_t i = 0; i < steps[busiest].actions.size(); ++i) {
-    auto const& times = simulated.actions[busiest][i];
-    if (is_collective(steps[busiest].actions[i].kind))
-      out.exchange_seconds += times.end - times.begin;
-  }
+  for (std::size_t rank = 0; rank < out.plans.size(); ++rank)
+    costs.emplace_back(machines, places, sizes, out.plans[rank], plan.by_pipeline_rank[rank],
+                       out.passes);
+  out.times = predict::simulate_step(
+      out.plans, [&](std::size_t rank, train::action const& a) { return costs[rank](a); });
+  return out;
+}
+
+template <class T>
+prediction predict_run(train_config const& config, run_plan const& plan,
+                       cluster::cluster const& machines) {
+  auto out = detail::summary_of(simulate_run<T>(config, plan, machines));
   out.seconds += machines.program.exposed_exchanges * out.exchange_seconds;
-  detail::add_operations(out, steps[busiest], passes);
   out.tokens_per_second = static_cast<double>(config.data.global_train_batch_size) *
                           static_cast<double>(config.data.train_loader.max_seq_len) / out.seconds;
   double const peak = machines.device.peak * plan.layout.ranks();

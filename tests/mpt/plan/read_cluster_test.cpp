@@ -27,7 +27,6 @@ TEST_CASE(
                                             {67108864.0, 943.5},
                                             {1073741824.0, 6753.0},
                                             {4294967296.0, 23774.0}}) {
-    CAPTURE(bytes);
     double const seconds =
         machines.links.seconds(parallel::cluster::exchange_kind::all_reduce, bytes, place);
     CHECK(1e6 * seconds == doctest::Approx(microseconds).epsilon(0.1));
@@ -54,7 +53,8 @@ TEST_CASE("cluster: what cannot be is refused in one sentence") {
   CHECK_THROWS_WITH_AS(
       static_cast<void>(mpt::read_cluster("h10x8")),
       "cluster: 'h10' is not known; there are h100, h200, b200, b300, gb200, gb300, a100, "
-      "v100, rtx4090, rtxpro6000, mi300x, as in h100x8x64 (64 nodes of 8); or give a YAML file in the "
+      "v100, rtx4090, rtxpro6000, mi300x, as in h100x8x64 (64 nodes of 8); or give a YAML file in "
+      "the "
       "form of `plan --show-cluster h100`",
       parallel::error);
   CHECK_THROWS_WITH_AS(static_cast<void>(mpt::read_cluster("h100x8x0")),

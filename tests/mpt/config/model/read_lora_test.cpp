@@ -140,7 +140,7 @@ TEST_CASE("adapter_config.json: what is not plain LoRA is refused with advice to
   }
   auto untied = small();
   untied.tie_word_embeddings = false;
-  auto const head = mpt::to_peft_json({.targets = {"lm_head"}}, "");
+  auto const head = mpt::to_peft_json({.targets = {"lm_head"}}, {});
   CHECK(test::contains(test::message_of([&] { (void)mpt::from_peft_json(head, untied, "a.json"); }),
                        "of such layers are not read; merge it into its model by PEFT"));
 }
