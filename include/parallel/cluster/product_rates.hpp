@@ -17,6 +17,7 @@
 
 namespace parallel::cluster {
 
+/// A product C [m, n] = A [m, k] B [k, n].
 struct product_shape {
   double m = 0;
   double n = 0;

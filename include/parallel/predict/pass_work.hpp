@@ -35,6 +35,7 @@ using pass_work = std::vector<std::variant<cluster::operation_work, axis_exchang
 
 /// A pass of a part of the model.
 using pass_key = std::pair<train::pass_kind, train::part>;
+/// The work of the passes of a model.
 using work_by_pass = std::map<pass_key, pass_work>;
 
 namespace detail {

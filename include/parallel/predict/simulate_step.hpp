@@ -30,8 +30,10 @@ struct action_cost {
   double seconds = 0;
   int resource = -1;
 };
+/// The number of resources of a rank.
 inline constexpr int resource_count = 3;
 
+/// Seconds since the step began.
 struct interval {
   double begin = 0;
   double end = 0;

@@ -31,6 +31,7 @@ inline constexpr int device_link = 0;  ///< the connection to devices of the sam
 inline constexpr int node_link = 1;    ///< the connection to other nodes
 }  // namespace resource
 
+/// The times of the passes of a model.
 using pass_times = std::map<pass_key, pass_time>;
 
 class step_costs {
