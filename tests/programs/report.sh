@@ -26,13 +26,14 @@ page = open("one.html").read()
 summary = json.load(open("one/ckpt/summary.json"))
 assert "<h1>one</h1>" in page
 assert ">complete<" in page
+assert '<section id="console"' in page and "eval at 20 ba: cross entropy" in page
 assert f"{summary['loss']:.4f}" in page and f"{summary['evaluation']['cross_entropy']:.4f}" in page
 assert "namespace &lt;b&gt;parallel&lt;/b&gt; →" in page and "1 earlier batches" in page
 assert "src=\"data:image/svg+xml;base64,PHN2Zy" in page, "the picture of the step"
 assert "generated at 20 ba" not in page, "a text that is a note, too"
 assert "decoupled_adamw" in page and ">save_interval<" in page
 events = [json.loads(line) for line in open("one/ckpt/run.jsonl")]
-assert [e["event"] for e in events if e["event"] != "note"] == ["start", "train", "memory", "end"]
+assert [e["event"] for e in events if e["event"] not in ("note", "line")] == ["start", "train", "memory", "end"]
 start, end = events[0], events[-1]
 assert start["configuration"]["run_name"] == "one" and start["configuration"]["optimizer.lr"] == "1.0e-3"
 assert f"ParallelLM {start['version']}" == sys.argv[1] and f" · {sys.argv[1]}<" in page, start["version"]

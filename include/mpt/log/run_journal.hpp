@@ -7,6 +7,7 @@
 //   train   batches that were trained before; training begins here
 //   memory  batch, device_bytes: by rank, the peak of device memory so far
 //   note    batch, text: what the program printed as a note
+//   line    batch, text: what the program printed of an evaluation
 //   end     batches and seconds of this program; without it the program was killed or failed
 #pragma once
 

@@ -80,6 +80,7 @@ struct run_record {
   std::vector<curve> memory_by_rank;                 ///< peaks of device memory so far, in bytes
   std::vector<text_sample> samples;
   std::vector<run_note> notes;
+  std::vector<run_note> lines;  ///< that the programs printed of evaluations
   std::vector<run_program> programs;
   nlohmann::ordered_json start = nlohmann::ordered_json::object();  ///< the journal's last one
   nlohmann::ordered_json summary = nlohmann::ordered_json::object();

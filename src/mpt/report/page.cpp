@@ -35,6 +35,7 @@ std::string navigation(std::string_view body) {
                                  {"configuration", "Configuration"},
                                  {"samples", "Texts"},
                                  {"plan", "Plan"},
+                                 {"console", "Console"},
                                  {"notes", "Notes"}})
     if (body.find(fmt::format("<section id=\"{}\"", id)) != body.npos)
       out += fmt::format("<a href=\"#{}\">{}</a>", id, name);
@@ -72,7 +73,7 @@ std::string page_of(std::vector<run_record> const& runs, std::string const& titl
   body += detail::figures(runs) + detail::all_metrics(runs) + detail::spent_time(shown) +
           detail::memory(shown) + detail::published_table(shown) + detail::origin(shown) +
           detail::configuration(shown) + detail::samples(shown) + detail::plan_picture(shown) +
-          detail::notes(shown);
+          detail::console_lines(shown) + detail::notes(shown);
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"

@@ -177,8 +177,9 @@ void read_journal(run_record& run) {
           if (note.is_string()) run.notes.push_back({0, note.get<std::string>()});
       return "";
     }
-    if (event == "note") {
-      run.notes.push_back({count_at(record, "batch"), text_at(record, "text")});
+    if (event == "note" || event == "line") {
+      auto& texts = event == "note" ? run.notes : run.lines;
+      texts.push_back({count_at(record, "batch"), text_at(record, "text")});
       return "";
     }
     if (run.programs.empty()) return "comes before the start of a program";

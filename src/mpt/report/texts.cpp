@@ -2,6 +2,7 @@
 #include <ctime>
 #include <map>
 #include <set>
+#include <span>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -190,6 +191,21 @@ std::string notes(std::vector<shown_run> const& runs) {
     content += "<ul class=\"notes\">" + list + "</ul>\n";
   }
   return content.empty() ? "" : section("notes", "Notes and warnings", content);
+}
+
+std::string console_lines(std::vector<shown_run> const& runs) {
+  constexpr std::size_t most_lines = 200;
+  std::string content;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    auto const& lines = runs[i].record->lines;
+    if (lines.empty()) continue;
+    std::string text;
+    for (auto const& line : std::span(lines).last(std::min(most_lines, lines.size())))
+      text += cut(line.text, longest_text) + '\n';
+    if (runs.size() > 1) content += fmt::format("<h3>{}</h3>", run_label(runs, i));
+    content += "<pre>" + text + "</pre>\n";
+  }
+  return content.empty() ? "" : section("console", "Printed evaluations", content);
 }
 
 }  // namespace mpt::report::detail

@@ -36,6 +36,8 @@ struct shown_run {
 [[nodiscard]] std::string samples(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string plan_picture(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string notes(std::vector<shown_run> const& runs);
+/// The last lines of evaluations and tasks that the runs printed.
+[[nodiscard]] std::string console_lines(std::vector<shown_run> const& runs);
 
 /// A table whose first cell of a row is its heading.
 struct table {

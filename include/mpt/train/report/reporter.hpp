@@ -91,6 +91,9 @@ class reporter {
   void finish();
 
  private:
+  /// Prints a line of an evaluation, and writes it into the journal.
+  void print_evaluation(std::string const& text, std::int64_t batch);
+
   /// The values that Composer's trainer and monitors log for a batch, with their names and units,
   /// and our own values.
   [[nodiscard]] nlohmann::ordered_json numbers_of(batch_record const& r,

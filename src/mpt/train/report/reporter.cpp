@@ -73,6 +73,11 @@ void reporter::note(std::string const& text, std::int64_t batch) {
   journal_.add("note", {{"batch", batch}, {"text", text}});
 }
 
+void reporter::print_evaluation(std::string const& text, std::int64_t batch) {
+  say(bar_, trackers_, text, batch);
+  journal_.add("line", {{"batch", batch}, {"text", text}});
+}
+
 void reporter::batch(batch_record const& r, training_clock const& clock,
                      run_control const& control) {
   double const mfu = r.peak.mfu(r.padded_tokens_per_second);
@@ -123,7 +128,7 @@ void reporter::evaluation(std::string const& label, std::int64_t batch, double l
          {prefix + "TokenAccuracy", accuracy},
          {prefix + "tokens", tokens}},
         batch);
-  say(bar_, trackers_,
+  print_evaluation(
       fmt::format("eval{}{} at {} ba: cross entropy {:.4f}, perplexity {:.2f}, accuracy "
                   "{:.1f} %, {} tokens",
                   label.empty() ? "" : " ", label, batch, loss, std::exp(loss), 100 * accuracy,
@@ -135,7 +140,7 @@ void reporter::tasks(task_scores const& scores, std::int64_t batch) {
   nlohmann::ordered_json record{{"time/batch", batch}};
   for (auto const& [name, value] : scores.metrics) record[name] = value;
   write(record, batch);
-  for (auto const& line : scores.lines) say(bar_, trackers_, line, batch);
+  for (auto const& line : scores.lines) print_evaluation(line, batch);
 }
 
 void reporter::memory(std::vector<double> const& by_rank, std::int64_t batch) {
