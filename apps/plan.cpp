@@ -22,10 +22,10 @@
 #include <cli/app.hpp>
 #include <cli/report_file.hpp>
 #include <cli/results_file.hpp>
+#include <cli/with_element.hpp>
 #include <planner/best_layouts.hpp>
 #include <planner/check_table.hpp>
 #include <planner/print_layouts.hpp>
-#include <planner/with_element.hpp>
 
 namespace {
 

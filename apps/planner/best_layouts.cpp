@@ -5,7 +5,7 @@
 
 #include <mpt/plan/layouts.hpp>
 
-#include <planner/with_element.hpp>
+#include <cli/with_element.hpp>
 
 namespace apps {
 namespace {

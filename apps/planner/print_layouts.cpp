@@ -13,7 +13,7 @@
 #include <mpt/console/table.hpp>
 #include <mpt/yaml/time.hpp>
 
-#include <planner/with_element.hpp>
+#include <cli/with_element.hpp>
 
 namespace apps {
 namespace {

@@ -44,6 +44,7 @@
 
 #include <cli/app.hpp>
 #include <cli/results_file.hpp>
+#include <cli/with_element.hpp>
 #include <devices/engine.hpp>
 #include <inputs/hub_names.hpp>
 #include <inputs/run_inputs.hpp>
@@ -128,12 +129,6 @@ std::size_t planned_memory(mpt::execution_config const& execution, Device const&
   return device.available_bytes() / static_cast<std::size_t>(sharing);
 }
 
-/// call(T()) for the element type T of parameters in that precision.
-template <class F>
-decltype(auto) with_element(mpt::precision_kind precision, F const& call) {
-  return precision == mpt::precision_kind::fp32 ? call(float()) : call(parallel::bf16());
-}
-
 /// Returns the plan of a run with additional settings.
 using settings_planner = std::function<mpt::run_plan(mpt::settings const&)>;
 
@@ -183,7 +178,7 @@ void print_plan(mpt::train_config const& config, mpt::run_parts const& parts,
         });
   std::vector<parallel::train::step_plan> step;
   if (config.run.print_plan)
-    step = with_element(config.execution.precision, [&]<class T>(T) {
+    step = apps::with_element(config.execution.precision, [&]<class T>(T) {
       return mpt::step_plans_of<T>(config.model, config.optimizer, config.execution, config.run,
                                    plan, devices.one_queue);
     });
@@ -455,7 +450,7 @@ void print_dry_run(mpt::train_config const& config, mpt::run_parts const& parts,
           // a device whose size is given has separate memory, and the host's is not known
           auto const host_memory =
               planned.execution.device_memory ? std::optional<std::size_t>(0) : std::nullopt;
-          return with_element(planned.execution.precision, [&]<class T>(T) {
+          return apps::with_element(planned.execution.precision, [&]<class T>(T) {
             return mpt::plan_run<T>(planned, ranks, available, host_memory);
           });
         };
