@@ -179,7 +179,7 @@ void print_duration(candidate const& best, parallel::cluster::cluster const& mac
 }
 
 void print_sensitivity(candidate const& best, parallel::cluster::cluster const& machines) {
-  double const seconds = seconds_on(best, machines);
+  double const seconds = best.prediction.seconds;
   std::pair<double, std::string_view> largest{0, ""};
   auto slow = machines, fast = machines;
   for (auto const& rate : cluster_rates) {

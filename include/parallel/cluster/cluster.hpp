@@ -19,10 +19,7 @@ struct cluster {
   program_costs program = {};  ///< of the program that trains
   network links = {};
   std::uint64_t reserved_memory = 0;  ///< bytes of a device that programs and drivers take
-  double disk_rate = 0;      ///< bytes a second that a node writes to the shared disk; 0: not known
-  double price = 0;          ///< of a device for an hour; 0: not known
-  double failure_hours = 0;  ///< mean time between failures of one node; 0: none is expected
-  double restart_seconds = 0;
+  double price = 0;                   ///< of a device for an hour; 0: not known
 
   [[nodiscard]] int devices() const { return nodes * devices_on_node; }
   /// Bytes of a device that a run may use.

@@ -4,9 +4,7 @@
 
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>

@@ -9,10 +9,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <functional>
-#include <limits>
-#include <map>
 #include <queue>
 #include <span>
 #include <tuple>

@@ -1,9 +1,9 @@
 #include <mpt/plan/check_fits.hpp>
 
 #include <algorithm>
-#include <functional>
-#include <map>
 #include <utility>
+
+#include <mpt/plan/by_source.hpp>
 
 namespace mpt {
 namespace {
@@ -22,12 +22,7 @@ namespace {
 }  // namespace
 
 std::vector<fit_counts> check_fits(std::vector<tried_layout> const& rows) {
-  std::map<std::pair<std::string, std::string>, std::vector<tried_layout>> by_source;
-  for (auto const& row : rows) by_source[{row.source, row.gpu}].push_back(row);
-  std::vector<fit_counts> out;
-  for (auto const& [name, members] : by_source) out.push_back(counts_of(members));
-  std::ranges::stable_sort(out, std::ranges::greater(), &fit_counts::rows);
-  return out;
+  return detail::by_source(rows, counts_of);
 }
 
 }  // namespace mpt

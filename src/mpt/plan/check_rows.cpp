@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include <mpt/plan/by_source.hpp>
+
 namespace mpt {
 namespace {
 
@@ -39,12 +41,7 @@ namespace {
 }  // namespace
 
 std::vector<source_result> check_rows(std::vector<checked_row> const& rows) {
-  std::map<std::pair<std::string, std::string>, std::vector<checked_row>> by_source;
-  for (auto const& row : rows) by_source[{row.source, row.gpu}].push_back(row);
-  std::vector<source_result> out;
-  for (auto& [name, members] : by_source) out.push_back(result_of(std::move(members)));
-  std::ranges::stable_sort(out, std::ranges::greater(), &source_result::rows);
-  return out;
+  return detail::by_source(rows, result_of);
 }
 
 double kendall_tau(std::vector<double> const& a, std::vector<double> const& b) {

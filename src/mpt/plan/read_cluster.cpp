@@ -199,14 +199,11 @@ cluster::cluster read_cluster(config_reader reader, std::string name) {
   out.links.node_link = read_link(node.section("between"), out.devices_on_node);
   out.links.oversubscription = node.get<double>("oversubscription", 1);
   node.check("oversubscription", out.links.oversubscription >= 1, "must be at least 1");
-  out.failure_hours = node.get<double>("failure_hours", 0);
   node.finish();
   auto const nodes = reader.get<std::int64_t>("nodes", 1);
   reader.check("nodes", nodes >= 1 && nodes <= 1 << 20, "must be at least 1, found ", nodes);
   out.nodes = static_cast<int>(nodes);
-  out.disk_rate = reader.get<double>("disk_rate", 0);
   out.price = reader.get<double>("price", 0);
-  out.restart_seconds = reader.get<double>("restart_seconds", 300);
   reader.finish(true);
   return out;
 }
