@@ -59,6 +59,7 @@
 #include <process/stop_signal.hpp>
 #include <trainer/claimed_folder.hpp>
 #include <trainer/journal_records.hpp>
+#include <trainer/measure_machine.hpp>
 #include <trainer/summary_file.hpp>
 #include "exchanges.hpp"
 #include "training_devices.hpp"
@@ -365,10 +366,13 @@ void train(mpt::train_config const& config, apps::results_file const& json,
   int const nodes = machines(comm);
   apps::folder_claims claims;
   std::optional<parallel::network_measurements> network;
+  mpt::measured_links links;
   auto const run = [&] {
     return apps::with_exchanges(
         comm, device, hooks.deadline.value(), rank_placement.recorder, [&](auto& exchanges) {
           if (config.run.preflight) network = check_network<T>(comm, exchanges, device);
+          if (!config.run.measure.empty())
+            links = mpt::measure_links<T>(device, comm, exchanges, parallel::machine_name());
           claims = apps::claim_save_folders(config.data, config.checkpoint, config.callbacks,
                                             config.output, comm, hooks);
           if (is_primary)
@@ -387,6 +391,11 @@ void train(mpt::train_config const& config, apps::results_file const& json,
   auto const summary = noting_failure(config.checkpoint, claims, run);
   if (summary.stop_asked) stopped = true;
   if (!is_primary) return;
+  if (!config.run.measure.empty()) {
+    mpt::console::say("{}",
+                      apps::write_machine({config, plan, summary, links, nodes, device_memory}));
+    return;
+  }
   auto const row = row_of(config.model, config.data, config.evaluation, summary,
                           apps::program_seconds(), nodes, apps::bytes_in(summary.checkpoint));
   apps::write_end(config.checkpoint, summary);
@@ -525,6 +534,7 @@ int train_program(int argc, char** argv, std::string const& description,
     auto config = source.load(overrides, [&](mpt::config_node const& document) {
       written = mpt::written_keys(document);
     });
+    if (!config.run.measure.empty()) config = apps::measuring_config(std::move(config));
     config.output.loggers.settings = std::move(written);
     auto const conflict =
         mpt::file_conflict(json.file(), config.checkpoint.save_folder,

@@ -142,6 +142,9 @@ struct run_config {
   bool preflight = false;   ///< measures network and devices before a run
   bool print_plan = false;  ///< prints the plan of a step instead of training
   bool profile = false;     ///< times operations of a few batches
+  /// Measures this machine by a few batches of the run and writes its rates into this file instead
+  /// of training; "": trains.
+  std::string measure;
 
   friend bool operator==(run_config const&, run_config const&) = default;
 };

@@ -54,20 +54,26 @@ template <class T>
 
 namespace detail {
 
-/// The times of all passes of the stages of a pipeline.
+/// The work of all passes of the stages of a pipeline.
 template <class T>
-[[nodiscard]] predict::pass_times times_of_passes(train_config const& config, run_plan const& plan,
-                                                  cluster::cluster const& machines,
-                                                  predict::axis_places const& places) {
+[[nodiscard]] predict::work_by_pass work_of_passes(train_config const& config,
+                                                   run_plan const& plan) {
   auto const& parallelism = config.execution.parallelism;
   model<T> const net(config.model, planned_groups(parallelism), plan.recompute);
   auto const shape = sequences::shape_of(
       plan.split.microbatch, config.data.train_loader.max_seq_len / parallelism.context);
-  predict::work_by_pass work;
+  predict::work_by_pass out;
   for (int rank = 0; rank < parallelism.pipeline; ++rank) {
     auto const stages = stages_of(config.model, parallelism, rank);
-    for (auto const& range : stages.ranges()) predict::add_work(work, net, range, shape);
+    for (auto const& range : stages.ranges()) predict::add_work(out, net, range, shape);
   }
+  return out;
+}
+
+/// The times of passes.
+[[nodiscard]] inline predict::pass_times times_of(predict::work_by_pass const& work,
+                                                  cluster::cluster const& machines,
+                                                  predict::axis_places const& places) {
   predict::pass_times out;
   for (auto const& [key, items] : work) out.emplace(key, time_of(items, machines, places));
   return out;
@@ -98,10 +104,11 @@ template <class T>
 simulated_run simulate_run(train_config const& config, run_plan const& plan,
                            cluster::cluster const& machines) {
   predict::axis_places const places(machines, plan.layout);
-  simulated_run out{.plans = step_plans_of<T>(config.model, config.optimizer, config.execution,
-                                              config.run, plan, false),
-                    .passes = detail::times_of_passes<T>(config, plan, machines, places),
-                    .times = {}};
+  simulated_run out{
+      .plans = step_plans_of<T>(config.model, config.optimizer, config.execution, config.run, plan,
+                                false),
+      .passes = detail::times_of(detail::work_of_passes<T>(config, plan), machines, places),
+      .times = {}};
   auto const sizes = detail::sizes_of<T>(config, plan);
   std::vector<predict::step_costs> costs;
   for (std::size_t rank = 0; rank < out.plans.size(); ++rank)

@@ -48,8 +48,7 @@ class trainer {
         phases_(config.run.deadlines, hooks_.deadline),
         mesh_(config.execution, plan_.layout, control, exchanges, device),
         net_(config.model, mesh_.groups_of_model(), plan_.recompute),
-        profiler_(config.run.profile && control.rank() == 0 ? std::make_unique<run_profiler>()
-                                                            : nullptr),
+        profiler_(profiler_of(config.run, control.rank())),
         session_(net_, device, mesh_.ranks(), groups_of(config.optimizer, net_),
                  stepper_options_of(config.optimizer, config.execution, config.run, plan_),
                  with_trace(device.compute_options(), profiler_ ? &profiler_->compute() : nullptr),
@@ -171,7 +170,9 @@ class trainer {
   void profile(bool is_last = false) {
     if (!profiler_) return;
     auto const& config = run_.config;
-    auto const file = std::filesystem::path(config.checkpoint.save_folder) / "profile.json";
+    std::filesystem::path file;
+    if (config.run.profile)
+      file = std::filesystem::path(config.checkpoint.save_folder) / "profile.json";
     auto const counts = [&] {
       return operations_of_batch(
           net_, config.data, config.execution.parallelism, plan_.split,
@@ -180,6 +181,7 @@ class trainer {
     auto const batches = reports_.pace().batches();
     reports_.say(is_last ? profiler_->finish(batches, file, counts)
                          : profiler_->advance(batches, file, counts));
+    run_.summary.profile = profiler_->timed();
   }
 
   /// Tunes kernels by a step without lasting effect. Returns whether it initialised parameters.

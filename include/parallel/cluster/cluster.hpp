@@ -18,6 +18,9 @@ struct cluster {
   processor device = {};
   program_costs program = {};  ///< of the program that trains
   network links = {};
+  /// By how much longer the slower of two ranks takes than both in the mean, from one exchange to
+  /// the next
+  double jitter = 0;
   std::uint64_t reserved_memory = 0;  ///< bytes of a device that programs and drivers take
   double price = 0;                   ///< of a device for an hour; 0: not known
 

@@ -17,6 +17,9 @@ struct link {
   /// The share of the rate that an exchange reaches, by the bytes that each rank sends in it;
   /// empty: all of it.
   rate_curve efficiency = {};
+  /// The share of the device that an exchange over this link demands while it runs: computations
+  /// beside it are slowed down.
+  double processor_share = 0;
 
   [[nodiscard]] double seconds(double bytes) const {
     if (bytes <= 0) return 0;
@@ -57,6 +60,11 @@ struct network {
   link node_link = {};  ///< to other nodes; its rate is a device's share of its node's connections
   double oversubscription = 1;  ///< factor by which the rate falls when all nodes exchange at once
 
+  /// The slowest link of a group.
+  [[nodiscard]] link const& slowest(group_place const& place) const {
+    return place.is_on_one_node() ? device_link : node_link;
+  }
+
   /// Seconds of an exchange of `bytes` in all: what a rank has afterwards of all_gather, before
   /// reduce_scatter, and on both sides of all_reduce and all_to_all; of a message its content.
   ///
@@ -93,7 +101,7 @@ struct network {
   }
 
   [[nodiscard]] double message_seconds(double bytes, group_place const& place) const {
-    link const& used = place.is_on_one_node() ? device_link : node_link;
+    link const& used = slowest(place);
     return used.latency + used.seconds(bytes) * (place.is_on_one_node() ? 1 : oversubscription);
   }
 };

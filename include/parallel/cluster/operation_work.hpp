@@ -28,4 +28,11 @@ struct operation_work {
   double depth = 0;          ///< k of a product; the width of a head of attention
 };
 
+/// The keys that a query of attention sees on average. Attention has two products forward and five
+/// backward over them: 4 or 10 operations for each key and each element of a head.
+[[nodiscard]] constexpr double keys_of(operation_work const& work) {
+  bool const forward = work.kind == operation_kind::attention_forward;
+  return work.flops / ((forward ? 4 : 10) * work.rows * work.depth);
+}
+
 }  // namespace parallel::cluster

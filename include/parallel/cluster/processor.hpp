@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include <parallel/cluster/operation_work.hpp>
 #include <parallel/cluster/product_rates.hpp>
@@ -25,17 +27,20 @@ struct processor {
   std::uint64_t memory = 0;  ///< bytes
   double peak = 0;  ///< dense operations a second in bf16 by the data sheet, for utilisation
   std::map<int, product_rates> products = {};  ///< by bytes of an element: 1 fp8, 2 bf16, 4 float
-  /// By the width of a head, in two-byte elements; a width between two takes the lower one's rate.
-  std::map<int, attention_rates> attention = {};
+  /// By bytes of an element, then by the width of a head; a width between two takes the lower
+  /// one's rates.
+  std::map<int, std::map<int, attention_rates>> attention = {};
   double memory_rate = 0;  ///< bytes a second that an operation of elements reads and writes
-  double gap = 0;          ///< seconds between two operations
-  double host_rate = 0;    ///< bytes a second from or to the host's memory
+  /// By the names of operations that were measured: bytes a second, by the bytes of a call
+  std::map<std::string, rate_curve, std::less<>> operations = {};
+  double gap = 0;        ///< seconds between two operations
+  double host_rate = 0;  ///< bytes a second from or to the host's memory
 
   /// Seconds of one operation, with the gap before it. The longest of its arithmetic and its bytes.
   [[nodiscard]] double seconds(operation_work const& work) const {
     double const memory_seconds = work.bytes / memory_rate;
     switch (work.kind) {
-      case operation_kind::memory: return gap + memory_seconds;
+      case operation_kind::memory: return gap + moving_seconds(work.name, work.bytes);
       case operation_kind::product:
         return gap + std::max(memory_seconds,
                               work.flops / products_for(work.element_bytes)
@@ -45,6 +50,12 @@ struct processor {
         return gap + std::max(memory_seconds, work.flops / attention_rate(work));
     }
     return 0;
+  }
+
+  /// Seconds in which an operation on elements reads and writes its bytes.
+  [[nodiscard]] double moving_seconds(std::string_view operation, double bytes) const {
+    auto const found = operations.find(operation);
+    return bytes / (found == operations.end() ? memory_rate : found->second.rate(bytes));
   }
 
   /// The rates of products of elements of a size; those of the nearest larger size if it has none.
@@ -58,13 +69,11 @@ struct processor {
  private:
   [[nodiscard]] double attention_rate(operation_work const& work) const {
     bool const forward = work.kind == operation_kind::attention_forward;
-    // two products forward and five backward, over the keys that are seen: 4 or 10 a key and width
-    double const keys = work.flops / ((forward ? 4 : 10) * work.rows * work.depth);
-    auto found = attention.upper_bound(static_cast<int>(work.depth));
-    if (found != attention.begin()) --found;
-    if (found == attention.end() || work.element_bytes > 2)
-      return products_for(work.element_bytes).large_rate() / 2;
-    return (forward ? found->second.forward : found->second.backward).rate(keys);
+    auto const widths = attention.find(static_cast<int>(work.element_bytes));
+    if (widths == attention.end()) return products_for(work.element_bytes).large_rate() / 2;
+    auto found = widths->second.upper_bound(static_cast<int>(work.depth));
+    if (found != widths->second.begin()) --found;
+    return (forward ? found->second.forward : found->second.backward).rate(keys_of(work));
   }
 };
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <compare>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct product_shape {
   double k = 0;
 
   [[nodiscard]] double flops() const { return 2 * m * n * k; }
+  friend auto operator<=>(product_shape const&, product_shape const&) = default;
 };
 
 /// A shape with the floating-point operations a second that were measured.
@@ -48,6 +50,8 @@ class product_rates {
 
   [[nodiscard]] bool empty() const { return rate_ == 0; }
   [[nodiscard]] double large_rate() const { return rate_; }
+  [[nodiscard]] double units() const { return units_; }
+  [[nodiscard]] std::vector<measured_product> const& points() const { return points_; }
 
   /// Operations a second of a product.
   [[nodiscard]] double rate(product_shape const& shape) const {

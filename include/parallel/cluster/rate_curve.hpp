@@ -31,6 +31,15 @@ class rate_curve {
   }
 
   [[nodiscard]] bool empty() const { return points_.empty(); }
+  [[nodiscard]] std::vector<std::pair<double, double>> const& points() const { return points_; }
+
+  /// Adds a point; replaces the one of the same size.
+  void set(double size, double rate) {
+    auto points = points_;
+    std::erase_if(points, [&](auto const& p) { return p.first == size; });
+    points.emplace_back(size, rate);
+    *this = rate_curve(std::move(points));
+  }
 
   /// The rate for a size. Throws `error` if there are no points.
   [[nodiscard]] double rate(double size) const {

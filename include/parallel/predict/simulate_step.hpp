@@ -4,17 +4,20 @@
 // A discrete-event simulation: the actions of a stream run in their order, each after the actions
 // that it awaits; a receive ends when its message has arrived. Actions of one rank that use the
 // same resource, such as a network connection, run one after the other, in the order in which they
-// become ready. Ranks that differ along another axis than the pipeline do the same at the same
-// time, so that one of them stands for all.
+// become ready. Actions that run at the same time and demand more of their rank's processor than
+// there is slow each other down. Ranks that differ along another axis than the pipeline do the same
+// at the same time, so that one of them stands for all.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <queue>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,11 +26,13 @@
 
 namespace parallel::predict {
 
-/// What an action costs: its seconds, and the resource of its rank that it uses alone (below
-/// resource_count); none: -1.
+/// What an action costs: its seconds where nothing runs beside it, the resource of its rank that it
+/// uses alone (below resource_count; none: -1), and the share of its rank's processor that it
+/// demands while it runs.
 struct action_cost {
   double seconds = 0;
   int resource = -1;
+  double demand = 0;
 };
 /// The number of resources of a rank.
 inline constexpr int resource_count = 3;
@@ -67,36 +72,56 @@ class step_simulation {
   simulated_step run(Cost const& cost) {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
       for (std::size_t i = 0; i < ranks_[rank].missing.size(); ++i)
-        if (ranks_[rank].missing[i] == 0) queue_.push({0, rank, i});
-    std::size_t finished = 0, planned = 0;
+        if (ranks_[rank].missing[i] == 0) queue_.push({0, event_kind::ready, rank, i, 0});
+    std::size_t planned = 0;
     for (auto const& plan : plans_) planned += plan.actions.size();
-    for (; !queue_.empty(); ++finished) {
-      auto const [ready, rank, i] = queue_.top();
+    while (!queue_.empty()) {
+      auto const e = queue_.top();
       queue_.pop();
-      action_cost const c = cost(rank, plans_[rank].actions[i]);
-      double begin = ready;
-      if (c.resource >= 0 && c.seconds > 0) {
-        double& free = ranks_[rank].resource_free[static_cast<std::size_t>(c.resource)];
-        begin = std::max(begin, free);
-        free = begin + c.seconds;
+      if (e.kind == event_kind::ready) {
+        request(e, cost(e.rank, plans_[e.rank].actions[e.action]));
+        continue;
       }
-      finish(rank, i, {begin, begin + c.seconds});
+      auto const running = find_running(e.rank, e.action);
+      bool const is_void = running == ranks_[e.rank].running.end() || running->version != e.version;
+      if (!is_void) end_action(e, running);
     }
-    require(finished == planned,
+    require(finished_ == planned,
             "a step whose actions wait for each other in a circle cannot be timed");
     return std::move(out_);
   }
 
  private:
+  /// An action that has begun and not ended.
+  struct running_action {
+    std::size_t action = 0;
+    action_cost cost = {};
+    double left = 0;  // seconds at full speed
+    int version = 0;  // of its end's event: an event with another is void
+  };
   struct rank_state {
     std::vector<std::vector<std::size_t>> lanes;  // by lane: its actions
     /// By action: the actions, of any rank, that wait for it.
     std::vector<std::vector<std::pair<std::size_t, std::size_t>>> waiting;
     std::vector<int> missing;   // by action: the number of actions that it still waits for
     std::vector<double> ready;  // by action: the latest end of those that it has waited for
-    std::array<double, resource_count> resource_free{};
+    std::vector<running_action> running;
+    double reached = 0;  // the time for which running_action::left is
+    double speed = 1;    // of running actions that demand the processor
+    /// By resource: the actions that want it, in the order in which they became ready; the first
+    /// has it.
+    std::array<std::deque<std::pair<std::size_t, action_cost>>, resource_count> users;
   };
-  using event = std::tuple<double, std::size_t, std::size_t>;  // time, rank, action
+  enum class event_kind : std::uint8_t { end, ready };
+  struct event {
+    double time = 0;
+    event_kind kind = event_kind::ready;
+    std::size_t rank = 0;
+    std::size_t action = 0;
+    int version = 0;
+
+    friend auto operator<=>(event const&, event const&) = default;
+  };
 
   void add_action(std::size_t rank, std::size_t i) {
     auto const& a = plans_[rank].actions[i];
@@ -131,19 +156,92 @@ class step_simulation {
       }
   }
 
-  void finish(std::size_t rank, std::size_t i, interval times) {
-    out_.actions[rank][i] = times;
-    out_.seconds = std::max(out_.seconds, times.end);
+  [[nodiscard]] std::vector<running_action>::iterator find_running(std::size_t rank,
+                                                                   std::size_t action) {
+    return std::ranges::find(ranks_[rank].running, action, &running_action::action);
+  }
+
+  /// An action may begin: it does, or waits for the resource that it uses.
+  void request(event const& e, action_cost const& cost) {
+    if (cost.seconds <= 0) {
+      out_.actions[e.rank][e.action].begin = e.time;
+      return finish(e.rank, e.action, e.time);
+    }
+    if (cost.resource >= 0) {
+      auto& users = ranks_[e.rank].users[static_cast<std::size_t>(cost.resource)];
+      users.emplace_back(e.action, cost);
+      if (users.size() > 1) return;
+    }
+    begin_action(e.time, e.rank, e.action, cost);
+  }
+  void begin_action(double now, std::size_t rank, std::size_t action, action_cost const& cost) {
+    out_.actions[rank][action].begin = now;
+    auto& state = ranks_[rank];
+    advance(state, now);
+    state.running.push_back({action, cost, cost.seconds});
+    set_speed(rank);
+    auto const& begun = state.running.back();
+    if (begun.version == 0) push_end(rank, begun);  // the speed is the same as before
+  }
+  void end_action(event const& e, std::vector<running_action>::iterator ended) {
+    auto& state = ranks_[e.rank];
+    advance(state, e.time);
+    int const resource = ended->cost.resource;
+    state.running.erase(ended);
+    set_speed(e.rank);
+    finish(e.rank, e.action, e.time);
+    if (resource < 0) return;
+    auto& users = state.users[static_cast<std::size_t>(resource)];
+    users.pop_front();
+    if (!users.empty())
+      begin_action(e.time, e.rank, users.front().first, action_cost(users.front().second));
+  }
+
+  [[nodiscard]] static double speed_of(rank_state const& state, running_action const& running) {
+    return running.cost.demand > 0 ? state.speed : 1;
+  }
+  /// Runs the actions of a rank on to a time.
+  static void advance(rank_state& state, double now) {
+    for (auto& running : state.running)
+      running.left = std::max(0.0, running.left - (now - state.reached) * speed_of(state, running));
+    state.reached = now;
+  }
+  /// Divides a rank's processor among its running actions anew.
+  void set_speed(std::size_t rank) {
+    auto& state = ranks_[rank];
+    double demand = 0;
+    for (auto const& running : state.running) demand += running.cost.demand;
+    double const speed = 1 / std::max(1.0, demand);
+    if (speed == state.speed) return;
+    state.speed = speed;
+    for (auto& running : state.running) {
+      if (running.cost.demand <= 0) continue;
+      ++running.version;
+      push_end(rank, running);
+    }
+  }
+  void push_end(std::size_t rank, running_action const& running) {
+    auto const& state = ranks_[rank];
+    queue_.push({state.reached + running.left / speed_of(state, running), event_kind::end, rank,
+                 running.action, running.version});
+  }
+
+  void finish(std::size_t rank, std::size_t i, double end) {
+    ++finished_;
+    out_.actions[rank][i].end = end;
+    out_.seconds = std::max(out_.seconds, end);
     for (auto const& [waiting_rank, waiting] : ranks_[rank].waiting[i]) {
       auto& state = ranks_[waiting_rank];
-      state.ready[waiting] = std::max(state.ready[waiting], times.end);
-      if (--state.missing[waiting] == 0) queue_.push({state.ready[waiting], waiting_rank, waiting});
+      state.ready[waiting] = std::max(state.ready[waiting], end);
+      if (--state.missing[waiting] == 0)
+        queue_.push({state.ready[waiting], event_kind::ready, waiting_rank, waiting, 0});
     }
   }
 
   std::span<train::step_plan const> plans_;
   std::vector<rank_state> ranks_;
   simulated_step out_;
+  std::size_t finished_ = 0;
   std::priority_queue<event, std::vector<event>, std::greater<>> queue_;
 };
 

@@ -48,12 +48,13 @@ class step_costs {
     update_bytes_ = 2 * static_cast<double>(memory.master + memory.optimizer) / owned +
                     sizes.gradient_bytes + sizes.value_bytes;
     offload_bytes_ = 2 * static_cast<double>(memory.offloaded) / owned;
+    for (auto const& a : plan.actions) step_bytes_ += moved_bytes(a);
   }
 
   [[nodiscard]] action_cost operator()(train::action const& a) const {
     using enum train::action_kind;
     switch (a.kind) {
-      case pass: return {pass_seconds(a)};
+      case pass: return {.seconds = pass_seconds(a), .demand = 1};
       case edge: return edge_cost(a);
       case unshard: return gathered(static_cast<double>(plan_.unit_of(a).values));
       case gather: return gathered(elements(plan_.unit_of(a)));
@@ -69,13 +70,23 @@ class step_costs {
       case reduce_scalars:
         return exchange(cluster::exchange_kind::all_reduce, 64, places_.whole_run());
       case prepare:
-        return moved(
-            plan_.unit_of(a).gradients > 0 ? owned(plan_.unit_of(a)) : elements(plan_.unit_of(a)),
-            sizes_.gradient_bytes);
-      case measure: return moved(owned(plan_.unit_of(a)), sizes_.gradient_bytes);
-      case update: return updated(owned(plan_.unit_of(a)));
+      case measure: return moved(moved_bytes(a));
+      case update: return updated(a);
       default: return {};
     }
+  }
+
+  /// Bytes that all actions of a step on gradients and parameters read and write.
+  [[nodiscard]] double moved_bytes() const { return step_bytes_; }
+
+  /// Bytes that an action on gradients or parameters reads and writes in the device's memory.
+  [[nodiscard]] double moved_bytes(train::action const& a) const {
+    using enum train::action_kind;
+    if (a.kind != prepare && a.kind != measure && a.kind != update) return 0;
+    auto const& unit = plan_.unit_of(a);
+    if (a.kind == update) return owned(unit) * update_bytes_;
+    bool const is_whole = a.kind == prepare && unit.gradients == 0;
+    return (is_whole ? elements(unit) : owned(unit)) * sizes_.gradient_bytes;
   }
 
  private:
@@ -100,15 +111,18 @@ class step_costs {
     return found->second.seconds();
   }
   [[nodiscard]] action_cost edge_cost(train::action const& a) const {
-    if (!a.is_message()) return moved(sizes_.boundary_bytes, 2);
+    if (!a.is_message()) return moved(2 * sizes_.boundary_bytes);
     if (pipeline::receives(a.edge)) return {};
     auto const place = places_.stages(plan_.rank, plan_.link_at(a.lane).first);
-    return {machines_.links.seconds(cluster::exchange_kind::message, sizes_.boundary_bytes, place)};
+    return {.seconds = machines_.links.seconds(cluster::exchange_kind::message,
+                                               sizes_.boundary_bytes, place),
+            .demand = machines_.links.slowest(place).processor_share};
   }
   [[nodiscard]] action_cost exchange(cluster::exchange_kind kind, double bytes,
                                      cluster::group_place const& place) const {
-    return {machines_.links.seconds(kind, bytes, place),
-            place.is_on_one_node() ? resource::device_link : resource::node_link};
+    return {.seconds = machines_.links.seconds(kind, bytes, place),
+            .resource = place.is_on_one_node() ? resource::device_link : resource::node_link,
+            .demand = machines_.links.slowest(place).processor_share};
   }
   [[nodiscard]] action_cost gathered(double count) const {
     return exchange(cluster::exchange_kind::all_gather, count * sizes_.value_bytes, shards());
@@ -122,19 +136,24 @@ class step_costs {
     }
     auto out = sizes_.place.shards > 1
                    ? exchange(cluster::exchange_kind::reduce_scatter, scattered, shards())
-                   : action_cost{0, resource::device_link};
+                   : action_cost{.resource = resource::device_link};
     if (sizes_.place.replicas > 1) {
       auto const sum = exchange(cluster::exchange_kind::all_reduce, whole, replicas());
-      out = {out.seconds + sum.seconds, sum.resource};
+      out = {out.seconds + sum.seconds, sum.resource, sum.demand};
     }
     return out;
   }
-  [[nodiscard]] action_cost moved(double count, double bytes) const {
-    return {machines_.device.gap + count * bytes / machines_.device.memory_rate};
+  [[nodiscard]] action_cost moved(double bytes) const {
+    auto const& device = machines_.device;
+    double const seconds_of_byte = step_bytes_ > 0
+                                       ? device.moving_seconds("update", step_bytes_) / step_bytes_
+                                       : 1 / device.memory_rate;
+    return {.seconds = device.gap + bytes * seconds_of_byte, .demand = 1};
   }
-  [[nodiscard]] action_cost updated(double count) const {
-    auto out = moved(count, update_bytes_);
-    if (offload_bytes_ > 0) out.seconds += count * offload_bytes_ / machines_.device.host_rate;
+  [[nodiscard]] action_cost updated(train::action const& a) const {
+    auto out = moved(moved_bytes(a));
+    if (offload_bytes_ > 0)
+      out.seconds += owned(plan_.unit_of(a)) * offload_bytes_ / machines_.device.host_rate;
     return out;
   }
 
@@ -145,6 +164,7 @@ class step_costs {
   pass_times const& passes_;
   double update_bytes_ = 0;
   double offload_bytes_ = 0;
+  double step_bytes_ = 0;
 };
 
 }  // namespace parallel::predict

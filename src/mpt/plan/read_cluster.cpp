@@ -48,9 +48,10 @@ namespace {
   return value;
 }
 
-[[nodiscard]] std::uint64_t bytes_of(config_reader& reader, std::string_view key,
-                                     std::string fallback) {
-  auto const text = reader.get<std::string>(key, std::move(fallback));
+/// The bytes of a key; 0 without it.
+[[nodiscard]] std::uint64_t bytes_of(config_reader& reader, std::string_view key) {
+  auto const text = reader.get<std::string>(key, "");
+  if (text.empty()) return 0;
   auto const bytes = parse_bytes(text);
   reader.check(key, bytes.has_value(), "expected a size such as 80GB, found '", printable(text),
                "'");
@@ -78,34 +79,58 @@ namespace {
   return cluster::product_rates(rate, units, std::move(points));
 }
 
-void read_attention(config_reader reader, cluster::processor& out) {
-  for (int const width : {32, 64, 80, 96, 128, 192, 256}) {
+/// The names of precisions with the bytes of an element.
+constexpr std::pair<std::string_view, int> precisions[] = {
+    {"fp8", 1}, {"bf16", 2}, {"fp32", 4}, {"fp64", 8}};
+
+/// Rates of attention by the width of a head, of elements of `bytes` bytes.
+void read_attention_rates(config_reader& reader, int bytes, cluster::processor& out) {
+  for (int width = 1; width <= 512; ++width) {
     auto const key = std::to_string(width);
     if (!reader.has_key(key)) continue;
     auto rates = reader.section(key);
-    auto& target = out.attention[width];
+    auto& target = out.attention[bytes][width];
     target.forward = curve_of(rates, "forward");
     target.backward = curve_of(rates, "backward");
+    rates.finish();
+  }
+}
+
+void read_attention(config_reader reader, cluster::processor& out) {
+  read_attention_rates(reader, 2, out);
+  for (auto const& [name, bytes] : precisions) {
+    if (!reader.has_key(name)) continue;
+    auto rates = reader.section(name);
+    read_attention_rates(rates, bytes, out);
     rates.finish();
   }
   reader.finish();
 }
 
+void read_operations(config_node const* node, cluster::processor& out) {
+  if (node == nullptr) return;
+  config_report report;
+  config_reader reader(*node, "device.operations", report);
+  for (auto const& key : node->keys) out.operations[key.name] = curve_of(reader, key.name);
+  reader.finish();
+}
+
 [[nodiscard]] cluster::processor read_device(config_reader reader, cluster::cluster& machines) {
   cluster::processor out{.name = machines.name};
-  out.memory = bytes_of(reader, "memory", "0");
+  out.memory = bytes_of(reader, "memory");
   reader.check("memory", out.memory > 0, "missing; give bytes such as 80GB");
-  machines.reserved_memory = bytes_of(reader, "reserved", "0");
+  machines.reserved_memory = bytes_of(reader, "reserved");
   reader.check("reserved", machines.reserved_memory < out.memory,
                "must be less than the memory of the device");
   out.peak = positive(reader, "peak");
   auto products = reader.section("products");
-  for (auto const& [key, bytes] : {std::pair{"fp8", 1}, {"bf16", 2}, {"fp32", 4}, {"fp64", 8}})
+  for (auto const& [key, bytes] : precisions)
     if (products.has_key(key)) out.products.emplace(bytes, read_products(products.section(key)));
   products.finish();
   reader.check("products", !out.products.empty(), "missing; give bf16 or fp32, or both");
   read_attention(reader.section("attention"), out);
   out.memory_rate = positive(reader, "memory_rate");
+  read_operations(reader.raw("operations"), out);
   out.gap = reader.get<double>("gap", 0);
   out.host_rate = reader.get<double>("host_rate", 20e9);
   reader.finish();
@@ -120,6 +145,8 @@ void read_attention(config_reader reader, cluster::processor& out) {
   reader.check("rate", !rate.empty(), "missing; give bytes a second, such as 50GB/s or 400Gb/s");
   out.rate = parse_rate(rate) / devices;
   if (reader.has_key("efficiency")) out.efficiency = curve_of(reader, "efficiency");
+  out.processor_share = reader.get<double>("processor_share", 0);
+  reader.check("processor_share", out.processor_share >= 0, "must be at least 0");
   reader.finish();
   return out;
 }
@@ -197,6 +224,8 @@ cluster::cluster read_cluster(config_reader reader, std::string name) {
   out.devices_on_node = static_cast<int>(devices);
   out.links.device_link = read_link(node.section("inside"), 1);
   out.links.node_link = read_link(node.section("between"), out.devices_on_node);
+  out.jitter = node.get<double>("jitter", 0);
+  node.check("jitter", out.jitter >= 0, "must be at least 0");
   out.links.oversubscription = node.get<double>("oversubscription", 1);
   node.check("oversubscription", out.links.oversubscription >= 1, "must be at least 1");
   node.finish();

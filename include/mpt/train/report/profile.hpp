@@ -8,12 +8,14 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include <mpt/config/train.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/device/host/trace.hpp>
 
@@ -44,19 +46,26 @@ using operation_counts = std::map<std::string_view, std::uint64_t>;
 /// since the first task.
 [[nodiscard]] nlohmann::json chrome_trace(std::vector<stream_profile> const& streams);
 
+/// The tasks of a few batches.
+struct run_profile {
+  std::vector<stream_profile> streams;
+  std::int64_t batches = 0;
+};
+
 /// Profiles a few batches of a run. The caller gives its traces to two streams and calls
 /// advance() after every batch and finish() after the last.
 class run_profiler {
  public:
   static constexpr std::int64_t warm_up_batches = 1;  ///< not timed, since caches fill in them
-  static constexpr std::int64_t timed_batches = 3;
+
+  explicit run_profiler(std::int64_t timed_batches = 3) : timed_batches_(timed_batches) {}
 
   [[nodiscard]] host::trace& compute() { return compute_; }
   [[nodiscard]] host::trace& exchanges() { return exchanges_; }
 
   /// Called when `trained_batches` batches are trained in this program. `operations`: returns the
   /// operations of one batch. Returns the table when it is complete and has then written the trace
-  /// into `file`; else "".
+  /// into `file`, unless that is empty; else "".
   [[nodiscard]] std::string advance(std::int64_t trained_batches, std::filesystem::path const& file,
                                     std::function<operation_counts()> const& operations);
 
@@ -65,13 +74,22 @@ class run_profiler {
   [[nodiscard]] std::string finish(std::int64_t trained_batches, std::filesystem::path const& file,
                                    std::function<operation_counts()> const& operations);
 
+  /// What was timed; empty before the table is complete.
+  [[nodiscard]] run_profile const& timed() const { return timed_; }
+
  private:
   [[nodiscard]] std::string write(std::int64_t batches, std::filesystem::path const& file,
                                   std::function<operation_counts()> const& operations);
 
+  std::int64_t timed_batches_;
   host::trace compute_;
   host::trace exchanges_;
+  run_profile timed_;
 };
+
+/// The profiler of a rank of a run; null: the run or the rank has none. A run that measures its
+/// machine is timed for its whole length.
+[[nodiscard]] std::unique_ptr<run_profiler> profiler_of(run_config const& run, int rank);
 
 /// The options of a stream with the trace `record` (null: none), if such a stream keeps a trace.
 template <class Options>

@@ -98,19 +98,28 @@ nlohmann::json chrome_trace(std::vector<stream_profile> const& streams) {
   return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
 }
 
+std::unique_ptr<run_profiler> profiler_of(run_config const& run, int rank) {
+  if (rank != 0) return nullptr;
+  if (!run.measure.empty())
+    return std::make_unique<run_profiler>(static_cast<std::int64_t>(run.max_duration.count) -
+                                          run_profiler::warm_up_batches);
+  return run.profile ? std::make_unique<run_profiler>() : nullptr;
+}
+
 std::string run_profiler::advance(std::int64_t trained_batches, std::filesystem::path const& file,
                                   std::function<operation_counts()> const& operations) {
   if (trained_batches == warm_up_batches) {
     compute_.start();
     exchanges_.start();
   }
-  return trained_batches == warm_up_batches + timed_batches ? write(timed_batches, file, operations)
-                                                            : std::string();
+  return trained_batches == warm_up_batches + timed_batches_
+             ? write(timed_batches_, file, operations)
+             : std::string();
 }
 
 std::string run_profiler::finish(std::int64_t trained_batches, std::filesystem::path const& file,
                                  std::function<operation_counts()> const& operations) {
-  if (trained_batches >= warm_up_batches + timed_batches) return {};
+  if (trained_batches >= warm_up_batches + timed_batches_) return {};
   if (trained_batches > warm_up_batches)
     return write(trained_batches - warm_up_batches, file, operations);
   return fmt::format(
@@ -122,10 +131,11 @@ std::string run_profiler::write(std::int64_t batches, std::filesystem::path cons
                                 std::function<operation_counts()> const& operations) {
   compute_.stop();
   exchanges_.stop();
-  std::vector<stream_profile> const streams{{"compute", compute_.take()},
-                                            {"exchanges", exchanges_.take()}};
+  timed_ = {{{"compute", compute_.take()}, {"exchanges", exchanges_.take()}}, batches};
+  auto const& streams = timed_.streams;
   auto counts = operations();
   for (auto& [name, number] : counts) number *= static_cast<std::uint64_t>(batches);
+  if (file.empty()) return profile_table(streams, batches, counts);
   if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
   errno = 0;
   std::ofstream out(file);

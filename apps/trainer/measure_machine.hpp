@@ -1,0 +1,31 @@
+// The file that measure=FILE asks for: the machine as a short run has measured it.
+#pragma once
+
+#include <cstddef>
+
+#include <mpt/config/train.hpp>
+#include <mpt/train/report/run_summary.hpp>
+#include <mpt/train/setup/measure_links.hpp>
+#include <mpt/train/setup/run_plan.hpp>
+
+namespace apps {
+
+/// The configuration of a run that only measures: a few batches, of which nothing is saved.
+[[nodiscard]] mpt::train_config measuring_config(mpt::train_config config);
+
+/// What a short run has found of the machines that it ran on.
+struct measured_run {
+  mpt::train_config const& config;
+  mpt::run_plan const& plan;
+  mpt::run_summary const& summary;
+  mpt::measured_links const& links;
+  int nodes = 1;
+  std::size_t device_memory = 0;  ///< bytes that a rank may use
+};
+
+/// Writes the machines of a run into the file run.measure. Where the file exists, what was measured
+/// now replaces what it says of the same shapes and links, and is added to the rest. Returns the
+/// lines for the user.
+[[nodiscard]] std::string write_machine(measured_run const& run);
+
+}  // namespace apps

@@ -1,0 +1,80 @@
+#include <mpt/plan/write_cluster.hpp>
+
+#include <iterator>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace mpt {
+
+namespace cluster = parallel::cluster;
+
+namespace {
+
+[[nodiscard]] std::string_view precision_of(int bytes) {
+  return bytes == 1 ? "fp8" : bytes == 2 ? "bf16" : bytes == 4 ? "fp32" : "fp64";
+}
+
+[[nodiscard]] std::string text_of(cluster::rate_curve const& curve) {
+  std::string out;
+  for (auto const& [size, rate] : curve.points())
+    out += fmt::format("{}[{:.12g}, {:.4g}]", out.empty() ? "" : ", ", size, rate);
+  return "[" + out + "]";
+}
+
+[[nodiscard]] std::string text_of(cluster::link const& link, int devices) {
+  auto out = fmt::format("{{latency: {:.3g}, rate: {:.4g}", link.latency, link.rate * devices);
+  if (!link.efficiency.empty()) out += ", efficiency: " + text_of(link.efficiency);
+  if (link.processor_share > 0)
+    out += fmt::format(", processor_share: {:.3g}", link.processor_share);
+  return out + "}";
+}
+
+[[nodiscard]] std::string text_of(cluster::processor const& device) {
+  std::string out;
+  auto const line = [&]<class... Values>(fmt::format_string<Values...> text, Values&&... values) {
+    fmt::format_to(std::back_inserter(out), text, std::forward<Values>(values)...);
+    out += '\n';
+  };
+  line("  memory: {}", device.memory);
+  line("  peak: {:.4g}", device.peak);
+  line("  products:");
+  for (auto const& [bytes, rates] : device.products) {
+    line("    {}:", precision_of(bytes));
+    line("      rate: {:.4g}", rates.large_rate());
+    line("      units: {}", rates.units());
+    line("      measured:  # m, n, k, operations a second");
+    for (auto const& [shape, rate] : rates.points())
+      line("        - [{}, {}, {}, {:.4g}]", shape.m, shape.n, shape.k, rate);
+  }
+  line(
+      "  attention:  # by the width of a head: keys that a query sees on average, operations a "
+      "second");
+  for (auto const& [bytes, widths] : device.attention) {
+    line("    {}:", precision_of(bytes));
+    for (auto const& [width, rates] : widths) {
+      line("      {}:", width);
+      line("        forward: {}", text_of(rates.forward));
+      line("        backward: {}", text_of(rates.backward));
+    }
+  }
+  line("  memory_rate: {:.4g}", device.memory_rate);
+  line("  operations:  # bytes of a call, bytes a second");
+  for (auto const& [name, rates] : device.operations) line("    {}: {}", name, text_of(rates));
+  line("  gap: {:.3g}", device.gap);
+  return out;
+}
+
+}  // namespace
+
+std::string cluster_text(cluster::cluster const& machines) {
+  auto const& links = machines.links;
+  int const devices = machines.devices_on_node;
+  return fmt::format(
+      "device:\n{}node:\n  devices: {}\n  jitter: {:.3g}\n  inside: {}\n  between: {}\nnodes: {}\n",
+      text_of(machines.device), devices, machines.jitter, text_of(links.device_link, 1),
+      text_of(links.node_link, devices), machines.nodes);
+}
+
+}  // namespace mpt
