@@ -28,6 +28,15 @@ namespace {
                      100 / (1 + link.processor_share));
 }
 
+/// Adds to a description what the timed batches of a run have measured.
+void calibrate(cluster::cluster& machines, mpt::train_config const& config,
+               mpt::run_plan const& plan, mpt::run_profile const& profile) {
+  with_element(config.execution.precision, [&]<class T>(T) {
+    mpt::calibrate<T>(machines, config, plan, profile.streams.front().tasks,
+                      static_cast<std::size_t>(profile.batches));
+  });
+}
+
 }  // namespace
 
 mpt::train_config measuring_config(mpt::train_config config) {
@@ -43,6 +52,33 @@ mpt::train_config measuring_config(mpt::train_config config) {
   config.output.loggers = {};
   config.callbacks = {};
   return config;
+}
+
+std::optional<mpt::step_seconds> expected_step(mpt::train_config const& config,
+                                               mpt::run_plan const& plan) {
+  if (config.run.cluster.empty()) return std::nullopt;
+  auto const machines = mpt::read_cluster(config.run.cluster);
+  parallel::require(machines.devices() >= plan.layout.ranks(), "cluster: ", config.run.cluster,
+                    " has ", machines.devices(), " devices, but the run has ", plan.layout.ranks(),
+                    " ranks");
+  return with_element(config.execution.precision, [&]<class T>(T) {
+    auto const run = mpt::simulate_run<T>(config, plan, machines);
+    return mpt::step_of_rank(run, 0);
+  });
+}
+
+std::string compare_with_prediction(mpt::train_config const& config, mpt::run_plan const& plan,
+                                    mpt::run_summary const& summary) {
+  if (!summary.expected_step || !summary.measured_step) return {};
+  double const expected = summary.expected_step->total, measured = summary.measured_step->total;
+  auto out = fmt::format("predicted {:.3g} s a step, measured {:.3g} s ({:+.1f} %)\n", expected,
+                         measured, 100 * (measured / expected - 1));
+  if (config.checkpoint.save_folder.empty()) return out;
+  auto machines = mpt::read_cluster(config.run.cluster);
+  calibrate(machines, config, plan, summary.profile);
+  auto const file = std::filesystem::path(config.checkpoint.save_folder) / "machine.yaml";
+  parallel::write_text_file(file, mpt::cluster_text(machines));
+  return out + fmt::format("the rates of this run for the next plan: cluster={}\n", file.string());
 }
 
 std::string write_machine(measured_run const& run) {
@@ -63,11 +99,7 @@ std::string write_machine(measured_run const& run) {
   if (links.node_link.rate == 0) links.node_link = links.device_link;
   parallel::require(links.device_link.rate > 0,
                     "measure: one rank has no links; give it two or more ranks");
-  auto const& profile = run.summary.profile;
-  with_element(config.execution.precision, [&]<class T>(T) {
-    mpt::calibrate<T>(machines, config, run.plan, profile.streams.front().tasks,
-                      static_cast<std::size_t>(profile.batches));
-  });
+  calibrate(machines, config, run.plan, run.summary.profile);
   parallel::write_text_file(file, mpt::cluster_text(machines));
   std::string out;
   if (run.links.inside) out += describe("inside a machine", *run.links.inside);

@@ -81,6 +81,11 @@ namespace apps {
                             {"cross_entropy", s.evaluation->loss},
                             {"token_accuracy", s.evaluation->accuracy}};
   for (auto const& [name, value] : s.tasks.metrics) record["tasks"][name] = value;
+  if (s.expected_step && s.measured_step)
+    record["prediction"] = {{"predicted_seconds", s.expected_step->total},
+                            {"measured_seconds", s.measured_step->total},
+                            {"predicted_by_operation", s.expected_step->by_operation},
+                            {"measured_by_operation", s.measured_step->by_operation}};
   if (packing_ratio) record["packing_ratio"] = *packing_ratio;
   record["table_row"] = to_json(row);
   return record;

@@ -363,6 +363,7 @@ void train(mpt::train_config const& config, apps::results_file const& json,
   if (is_primary)
     for (auto const& note : notes_on_idle_ranks(config.data, config.execution, plan))
       mpt::console::say("note: {}\n", note);
+  if (is_primary) hooks.expected_step = apps::expected_step(config, plan);
   int const nodes = machines(comm);
   apps::folder_claims claims;
   std::optional<parallel::network_measurements> network;
@@ -407,6 +408,7 @@ void train(mpt::train_config const& config, apps::results_file const& json,
     say_how_to_resume(config.checkpoint, summary);
   else
     print_end(config.data, config.checkpoint, summary, row, comm.size());
+  mpt::console::say("{}", apps::compare_with_prediction(config, plan, summary));
 }
 
 /// Trains as one rank, on the device and in the precision that the configuration names.

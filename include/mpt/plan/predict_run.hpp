@@ -10,6 +10,7 @@
 #include <mpt/config/train.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/model/sequences.hpp>
+#include <mpt/train/report/expected_step.hpp>
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/train/setup/plan_run.hpp>
 #include <mpt/train/setup/run_plan.hpp>
@@ -51,6 +52,9 @@ template <class T>
 template <class T>
 [[nodiscard]] prediction predict_run(train_config const& config, run_plan const& plan,
                                      cluster::cluster const& machines);
+
+/// The seconds of a simulated step on one rank of the pipeline.
+[[nodiscard]] step_seconds step_of_rank(simulated_run const& run, std::size_t rank);
 
 namespace detail {
 

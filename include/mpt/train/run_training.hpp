@@ -35,6 +35,8 @@ struct run_hooks {
   /// Returns the seconds that this rank's exchanges have taken so far; none: the run does not look
   /// for slow ranks.
   std::function<double()> exchange_seconds = {};
+  /// What a step of rank 0 is predicted to take; none: the run does not compare its steps with it.
+  std::optional<step_seconds> expected_step = {};
 };
 
 /// The folder on the node of `rank` for local checkpoints, if the run saves them.

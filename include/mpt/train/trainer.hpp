@@ -49,6 +49,8 @@ class trainer {
         mesh_(config.execution, plan_.layout, control, exchanges, device),
         net_(config.model, mesh_.groups_of_model(), plan_.recompute),
         profiler_(profiler_of(config.run, control.rank())),
+        watch_(profiler_ && hooks_.expected_step ? std::optional<step_watch>(*hooks_.expected_step)
+                                                 : std::nullopt),
         session_(net_, device, mesh_.ranks(), groups_of(config.optimizer, net_),
                  stepper_options_of(config.optimizer, config.execution, config.run, plan_),
                  with_trace(device.compute_options(), profiler_ ? &profiler_->compute() : nullptr),
@@ -166,10 +168,12 @@ class trainer {
     reports_.pace().evaluate([this] { evaluations_.evaluate(reports_.report(), saves_.best()); });
   }
 
-  /// Starts and ends the profile between batches; `is_last`: after the last batch.
+  /// Starts and ends what is timed between batches; `is_last`: after the last batch.
   void profile(bool is_last = false) {
     if (!profiler_) return;
     auto const& config = run_.config;
+    bool const was_complete = profiler_->timed().batches > 0;
+    bool const shows_table = config.run.profile || !config.run.measure.empty();
     std::filesystem::path file;
     if (config.run.profile)
       file = std::filesystem::path(config.checkpoint.save_folder) / "profile.json";
@@ -179,9 +183,26 @@ class trainer {
           stages_of(config.model, config.execution.parallelism, pipeline_rank()));
     };
     auto const batches = reports_.pace().batches();
-    reports_.say(is_last ? profiler_->finish(batches, file, counts)
-                         : profiler_->advance(batches, file, counts));
-    run_.summary.profile = profiler_->timed();
+    auto const text = is_last ? profiler_->finish(batches, file, counts)
+                              : profiler_->advance(batches, file, counts);
+    if (shows_table) reports_.say(text);
+    auto const& timed = profiler_->timed();
+    if (timed.batches == 0) return;
+    if (!was_complete) run_.summary.profile = timed;
+    if (!watch_) return;
+    if (!was_complete)
+      observe(timed.streams.front().tasks, timed.batches);
+    else if (batches % step_watch::interval == 1)
+      observe(profiler_->stop_again(), 1);
+    if (batches % step_watch::interval == 0) profiler_->start_again();
+  }
+  /// Compares the tasks of `steps` steps with the prediction.
+  void observe(std::vector<host::timed_task> const& tasks, std::int64_t steps) {
+    if (tasks.empty()) return;
+    reports_.say(watch_->observe(tasks, steps));
+    reports_.add(watch_->numbers());
+    run_.summary.expected_step = watch_->expected();
+    run_.summary.measured_step = watch_->mean();
   }
 
   /// Tunes kernels by a step without lasting effect. Returns whether it initialised parameters.
@@ -243,6 +264,7 @@ class trainer {
   run_mesh<Device, Comm> mesh_;
   model<T, Comm> net_;
   std::unique_ptr<run_profiler> profiler_;  // null: the run is not profiled
+  std::optional<step_watch> watch_;         // none: nothing is predicted
   session_type session_;
   run_context run_;
   run_reports<Device> reports_;

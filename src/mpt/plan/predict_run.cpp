@@ -1,23 +1,28 @@
 #include <mpt/plan/predict_run.hpp>
 
-namespace mpt::detail {
+#include <cstddef>
+#include <utility>
+
+namespace mpt {
 namespace {
 
-/// Adds the seconds of the passes of a rank's step by operation.
-void add_operations(prediction& out, train::step_plan const& plan,
-                    predict::pass_times const& passes) {
+/// The seconds of the passes of a rank's step by operation.
+[[nodiscard]] std::map<std::string, double> operations_of(train::step_plan const& plan,
+                                                          predict::pass_times const& passes) {
+  std::map<std::string, double> out;
   for (auto const& a : plan.actions) {
     if (a.kind != train::action_kind::pass) continue;
     auto const found = passes.find({a.pass, a.model_part});
     if (found == passes.end()) continue;
     for (auto const& [name, seconds] : found->second.by_operation)
-      out.by_operation[std::string(name)] += seconds;
+      out[std::string(name)] += seconds;
   }
+  return out;
 }
 
 }  // namespace
 
-prediction summary_of(simulated_run const& run) {
+prediction detail::summary_of(simulated_run const& run) {
   prediction out{.seconds = run.times.seconds};
   for (std::size_t rank = 0; rank < run.plans.size(); ++rank) {
     auto const split =
@@ -32,8 +37,17 @@ prediction summary_of(simulated_run const& run) {
     auto const& times = run.times.actions[busiest][i];
     if (is_collective(actions[i].kind)) out.exchange_seconds += times.end - times.begin;
   }
-  add_operations(out, run.plans[busiest], run.passes);
+  out.by_operation = operations_of(run.plans[busiest], run.passes);
   return out;
 }
 
-}  // namespace mpt::detail
+step_seconds step_of_rank(simulated_run const& run, std::size_t rank) {
+  auto const split =
+      predict::split_of(run.plans[rank], run.times.actions[rank], run.times.seconds, run.passes);
+  auto operations = operations_of(run.plans[rank], run.passes);
+  operations["update"] = split.update;
+  operations["waiting"] = split.exchanges() + split.bubble + split.end;
+  return {.total = run.times.seconds, .by_operation = std::move(operations)};
+}
+
+}  // namespace mpt

@@ -30,6 +30,7 @@ std::string navigation(std::string_view body) {
                                  {"metrics", "Metrics"},
                                  {"time", "Time"},
                                  {"memory", "Memory"},
+                                 {"prediction", "Prediction"},
                                  {"row", "Table"},
                                  {"origin", "Start"},
                                  {"configuration", "Configuration"},
@@ -71,9 +72,9 @@ std::string page_of(std::vector<run_record> const& runs, std::string const& titl
         "library that "
         "draws charts. To have them: apt-get install libjs-dygraphs, and build again.</p>\n";
   body += detail::figures(runs) + detail::all_metrics(runs) + detail::spent_time(shown) +
-          detail::memory(shown) + detail::published_table(shown) + detail::origin(shown) +
-          detail::configuration(shown) + detail::samples(shown) + detail::plan_picture(shown) +
-          detail::console_lines(shown) + detail::notes(shown);
+          detail::memory(shown) + detail::prediction(shown) + detail::published_table(shown) +
+          detail::origin(shown) + detail::configuration(shown) + detail::samples(shown) +
+          detail::plan_picture(shown) + detail::console_lines(shown) + detail::notes(shown);
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"

@@ -189,4 +189,32 @@ std::string memory(std::vector<shown_run> const& runs) {
   return content.empty() ? "" : section("memory", "Memory of the ranks", content);
 }
 
+std::string prediction(std::vector<shown_run> const& runs) {
+  std::string content;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    auto const found = runs[i].record->summary.find("prediction");
+    if (found == runs[i].record->summary.end() || !found->is_object()) continue;
+    table numbers{.caption = "Seconds of a step of rank 0, by operation",
+                  .titles = {"operation", "predicted", "measured", "difference"}};
+    auto const add = [&](std::string_view name, nlohmann::ordered_json const& predicted,
+                         nlohmann::ordered_json const& measured) {
+      if (!predicted.is_number() || !measured.is_number()) return;
+      double const one = predicted, other = measured;
+      numbers.rows.push_back({escape(name), fmt::format("{:.4g}", one),
+                              fmt::format("{:.4g}", other), fmt::format("{:+.4g}", other - one)});
+    };
+    auto const number = [&](std::string_view key) {
+      return found->value(std::string(key), nlohmann::ordered_json());
+    };
+    add("whole step", number("predicted_seconds"), number("measured_seconds"));
+    auto const predicted = number("predicted_by_operation");
+    auto const measured = number("measured_by_operation");
+    if (predicted.is_object() && measured.is_object())
+      for (auto const& [name, seconds] : predicted.items())
+        add(name, seconds, measured.value(name, nlohmann::ordered_json(0.0)));
+    content += (runs.size() == 1 ? "" : run_label(runs, i)) + html_of(numbers);
+  }
+  return content.empty() ? "" : section("prediction", "Predicted and measured", content);
+}
+
 }  // namespace mpt::report::detail

@@ -88,5 +88,23 @@ TEST_CASE("simulated step: exchanges that share a connection run one after the o
   CHECK(predict::simulate_step(plans, cost(-1)).seconds < exchanges);
 }
 
+TEST_CASE("simulated step: what runs at the same time divides its rank's processor") {
+  // A rank with one pass of 4 seconds and, beside it, sends that each take 1 second alone.
+  auto const plans = plans_of(pipeline::one_f_one_b(2, 2));
+  auto const seconds_with = [&](double demand) {
+    auto const cost = [&](std::size_t, train::action const& a) -> predict::action_cost {
+      if (a.is_message() && !pipeline::receives(a.edge)) return {.seconds = 1, .demand = demand};
+      bool const is_block = a.model_part == 0 || a.model_part == 1;
+      if (a.kind != train::action_kind::pass || !is_block) return {};
+      return {.seconds = 4, .demand = 1};
+    };
+    return predict::simulate_step(plans, cost).seconds;
+  };
+  // rank 0: F F . B B, rank 1: . F B F B; of its four messages one runs beside a pass on each rank
+  CHECK(seconds_with(0) == 26);
+  CHECK(seconds_with(1) == 28);
+  CHECK(seconds_with(0.5) == 27);
+}
+
 }  // namespace
 }  // namespace simulate_step_test

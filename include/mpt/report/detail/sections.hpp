@@ -31,6 +31,8 @@ struct shown_run {
 [[nodiscard]] std::string published_table(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string spent_time(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string memory(std::vector<shown_run> const& runs);
+/// What a step was predicted to take, and what it took.
+[[nodiscard]] std::string prediction(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string origin(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string configuration(std::vector<shown_run> const& runs);
 [[nodiscard]] std::string samples(std::vector<shown_run> const& runs);

@@ -74,6 +74,14 @@ class run_profiler {
   [[nodiscard]] std::string finish(std::int64_t trained_batches, std::filesystem::path const& file,
                                    std::function<operation_counts()> const& operations);
 
+  /// Starts to time one batch more, after the table is complete.
+  void start_again() { compute_.start(); }
+  /// The tasks of the compute stream since start_again().
+  [[nodiscard]] std::vector<host::timed_task> stop_again() {
+    compute_.stop();
+    return compute_.take();
+  }
+
   /// What was timed; empty before the table is complete.
   [[nodiscard]] run_profile const& timed() const { return timed_; }
 
@@ -88,7 +96,7 @@ class run_profiler {
 };
 
 /// The profiler of a rank of a run; null: the run or the rank has none. A run that measures its
-/// machine is timed for its whole length.
+/// machine is timed for its whole length; one that knows its machines (`cluster`) is timed too.
 [[nodiscard]] std::unique_ptr<run_profiler> profiler_of(run_config const& run, int rank);
 
 /// The options of a stream with the trace `record` (null: none), if such a stream keeps a trace.

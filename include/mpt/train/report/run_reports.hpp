@@ -54,6 +54,11 @@ class run_reports {
     if (report_ && !text.empty()) report_->note(text, run_.batch);
   }
 
+  /// Adds numbers to the metrics of the next batch that is reported.
+  void add(std::vector<std::pair<std::string, double>> const& numbers) {
+    loads_.insert(loads_.end(), numbers.begin(), numbers.end());
+  }
+
   /// Trains a batch by calling train(), and tells memory and slow ranks. Collective.
   auto time_batch(auto const& train) {
     auto result = slow_.time_batch(train);

@@ -10,6 +10,7 @@
 #include <mpt/callbacks/callback.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/train/evaluation/run_tasks.hpp>
+#include <mpt/train/report/expected_step.hpp>
 #include <mpt/train/report/metrics.hpp>
 #include <mpt/train/report/profile.hpp>
 #include <mpt/vocabulary.hpp>
@@ -45,6 +46,8 @@ struct run_summary {
   std::string begun_from;                        ///< folder from which the run began; or ""
   std::string checkpoint;                        ///< the last one that was written or loaded
   bool stop_asked = false;                       ///< run_hooks::stop_asked ended the run early
+  std::optional<step_seconds> expected_step;     ///< on rank 0, of a run with cluster
+  std::optional<step_seconds> measured_step;     ///< the mean of those that were timed
   run_profile profile;                           ///< on rank 0, of a run with profile or measure
   parallel::checkpoint::save_costs saves;        ///< into save_folder
   parallel::checkpoint::save_costs local_saves;  ///< onto the nodes' own disks

@@ -103,7 +103,7 @@ std::unique_ptr<run_profiler> profiler_of(run_config const& run, int rank) {
   if (!run.measure.empty())
     return std::make_unique<run_profiler>(static_cast<std::int64_t>(run.max_duration.count) -
                                           run_profiler::warm_up_batches);
-  return run.profile ? std::make_unique<run_profiler>() : nullptr;
+  return run.profile || !run.cluster.empty() ? std::make_unique<run_profiler>() : nullptr;
 }
 
 std::string run_profiler::advance(std::int64_t trained_batches, std::filesystem::path const& file,
