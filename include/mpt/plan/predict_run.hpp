@@ -11,9 +11,11 @@
 #include <mpt/model/model.hpp>
 #include <mpt/model/sequences.hpp>
 #include <mpt/train/report/metrics.hpp>
+#include <mpt/train/setup/parameter_groups.hpp>
 #include <mpt/train/setup/plan_run.hpp>
 #include <mpt/train/setup/run_plan.hpp>
 #include <parallel/cluster/cluster.hpp>
+#include <parallel/predict/fp8_products.hpp>
 #include <parallel/predict/step_costs.hpp>
 #include <parallel/predict/step_split.hpp>
 
@@ -30,6 +32,7 @@ struct prediction {
   int busiest_rank = 0;          ///< the pipeline rank that computes the longest
   predict::step_split split{};   ///< of that rank
   double exchange_seconds = 0;  ///< of that rank's exchanges of values and gradients, hidden or not
+  std::size_t operations = 0;   ///< that that rank's passes compute
   /// Seconds of that rank's passes, by operation
   std::map<std::string, double> by_operation{};
 };
@@ -54,13 +57,26 @@ template <class T>
 
 namespace detail {
 
+/// Marks the parameters that a run does not train: no pass computes their gradients.
+template <class Model>
+void freeze_parameters(optimizer_config const& optimizer, Model& net) {
+  auto const groups = groups_of(optimizer, net);
+  net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
+    layer.visit_parameters(
+        [&](auto& parameter) { parameter.trainable = groups.key_of(parameter.name).trainable; });
+  });
+}
+
 /// The times of all passes of the stages of a pipeline.
 template <class T>
 [[nodiscard]] predict::pass_times times_of_passes(train_config const& config, run_plan const& plan,
                                                   cluster::cluster const& machines,
                                                   predict::axis_places const& places) {
   auto const& parallelism = config.execution.parallelism;
-  model<T> const net(config.model, planned_groups(parallelism), plan.recompute);
+  auto in_passes = parallelism;
+  in_passes.sequence_parallel &= machines.program.overlaps_regions;
+  model<T> net(config.model, planned_groups(in_passes), plan.recompute);
+  freeze_parameters(config.optimizer, net);
   auto const shape = sequences::shape_of(
       plan.split.microbatch, config.data.train_loader.max_seq_len / parallelism.context);
   predict::work_by_pass work;
@@ -69,7 +85,13 @@ template <class T>
     for (auto const& range : stages.ranges()) predict::add_work(work, net, range, shape);
   }
   predict::pass_times out;
-  for (auto const& [key, items] : work) out.emplace(key, time_of(items, machines, places));
+  auto const is_in_fp8 = [&](train::part part) {
+    return machines.program.has_fp8_blocks && part != train::embed &&
+           part < static_cast<train::part>(net.num_blocks());
+  };
+  for (auto const& [key, items] : work)
+    out.emplace(key, time_of(is_in_fp8(key.second) ? predict::with_fp8_products(items) : items,
+                             machines, places));
   return out;
 }
 

@@ -74,6 +74,7 @@ class axis_places {
 struct pass_time {
   double compute = 0;
   double waiting = 0;  ///< for exchanges along tensor and context
+  int operations = 0;  ///< that it computes
   std::map<std::string_view, double> by_operation = {};
   std::map<std::string_view, double> by_axis = {};  ///< the part of `waiting` of each axis
 
@@ -96,6 +97,7 @@ struct pass_time {
     if (auto const* const operation = std::get_if<cluster::operation_work>(&item)) {
       double const seconds = machines.seconds(*operation);
       out.compute += seconds;
+      ++out.operations;
       out.by_operation[operation->name] += seconds;
       rest -= seconds;
       continue;

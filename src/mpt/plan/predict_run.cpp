@@ -10,6 +10,7 @@ void add_operations(prediction& out, train::step_plan const& plan,
     if (a.kind != train::action_kind::pass) continue;
     auto const found = passes.find({a.pass, a.model_part});
     if (found == passes.end()) continue;
+    out.operations += static_cast<std::size_t>(found->second.operations);
     for (auto const& [name, seconds] : found->second.by_operation)
       out.by_operation[std::string(name)] += seconds;
   }
