@@ -24,6 +24,9 @@
 namespace apps {
 namespace {
 
+/// Ends the name of the GPU of rows whose model has a derived size (published_row).
+constexpr std::string_view derived_size = ", derived size";
+
 /// A predicted row and what its step consists of.
 struct predicted_row {
   mpt::checked_row row;
@@ -36,11 +39,8 @@ struct predicted_table {
   std::map<std::string, int> refused;    // the number of rows that cannot be predicted, by reason
 };
 
-/// Makes products of the blocks of a model in bf16 run in the precision that a row names.
-void set_precision(parallel::cluster::cluster& machines, std::string const& precision) {
-  if (precision == "bf16" || precision == "fp16") return;
-  bool const is_fp8 = precision.starts_with("fp8") || precision.starts_with("mxfp8");
-  parallel::require(is_fp8, "its precision is ", precision, "; bf16, fp16 and fp8 are predicted");
+/// Makes the products of the blocks of a model in bf16 run in fp8.
+void compute_in_fp8(parallel::cluster::cluster& machines) {
   parallel::require(machines.device.products.contains(1),
                     "its GPU has no rates of products in fp8");
   machines.program.has_fp8_blocks = true;
@@ -58,25 +58,24 @@ struct knowledge {
   parallel::require(measured.has_value(), "it has no time");
   auto machines = mpt::read_cluster(row.cluster(), 0, known.clusters);
   auto const program = mpt::program_of(row.text("source"));
-  bool const is_fp8 = row.text("precision").find("fp8") != std::string::npos;
+  bool const is_fp8 = row.is_in_fp8();
   std::string const gpu = row.text("gpu") + (is_fp8 ? " fp8" : "");
   auto const costs = known.programs.costs(program, gpu, row.text("notes"));
   bool const is_derived = row.has_derived_size();
   machines.program = costs.value_or(parallel::cluster::program_costs{});
   machines.program.overlaps_regions = false;
-  set_precision(machines, row.text("precision"));
+  if (is_fp8) compute_in_fp8(machines);
   auto const config = mpt::read_train_config(mpt::make_document(row.yaml(), row.location()));
   auto const plan = mpt::plan_run<parallel::bf16>(config, machines.devices());
   auto predicted = mpt::predict_run<parallel::bf16>(config, plan, machines);
-  double const computed = row.trains_adapters() ? 2.0 / 3 : 1;  // without gradients of weights
-  parallel::require(computed * predicted.utilisation * predicted.seconds < *measured,
+  parallel::require(predicted.utilisation * predicted.seconds < *measured,
                     "its step is faster than the peak of its GPUs allows");
   mpt::checked_row checked{.source = program,
-                           .gpu = gpu + (is_derived ? ", derived size" : ""),
+                           .gpu = gpu + std::string(is_derived ? derived_size : ""),
                            .location = row.location(),
                            .measured = *measured,
                            .predicted = predicted.seconds,
-                           .has_costs = costs.has_value() && !is_derived,
+                           .has_costs = costs.has_value(),
                            .checksum = row.checksum()};
   return {std::move(checked), std::move(predicted)};
 }
@@ -173,8 +172,8 @@ void print_results(std::vector<mpt::source_result> const& results) {
   std::vector<std::vector<std::string>> lines{{"program", "GPU", "rows", "fitted", "factor",
                                                "held out", "mean error", "largest", "tau",
                                                "largest at"}};
-  double errors = 0;
-  std::size_t held_out = 0;
+  double errors[2] = {};  // of models whose sizes are stated, and of those whose are derived
+  std::size_t held_out[2] = {};
   for (auto const& s : results) {
     auto const percent = [&](double share) {
       return s.held_out == 0 ? "" : fmt::format("{:.1f} %", 100 * share);
@@ -183,14 +182,17 @@ void print_results(std::vector<mpt::source_result> const& results) {
                      fmt::format("{:.3f}", s.factor), std::to_string(s.held_out),
                      percent(s.mean_error), percent(s.largest_error), fmt::format("{:.2f}", s.tau),
                      short_location(s.largest_at)});
-    errors += s.mean_error * static_cast<double>(s.held_out);
-    held_out += s.held_out;
+    bool const is_derived = s.gpu.ends_with(derived_size);
+    errors[is_derived] += s.mean_error * static_cast<double>(s.held_out);
+    held_out[is_derived] += s.held_out;
   }
   fmt::print("{}", mpt::console::markdown_table(
                        lines, {false, false, true, true, true, true, true, true, true, false}));
-  if (held_out > 0)
-    fmt::print("\n{} rows held out: mean error {:.1f} %\n", held_out,
-               100 * errors / static_cast<double>(held_out));
+  fmt::print("\n");
+  for (auto const& [i, models] : {std::pair{0, ""}, {1, " of models of derived sizes"}})
+    if (held_out[i] > 0)
+      fmt::print("{} rows{} held out: mean error {:.1f} %\n", held_out[i], models,
+                 100 * errors[i] / static_cast<double>(held_out[i]));
 }
 
 void print_fits(std::vector<mpt::fit_counts> const& results) {

@@ -35,6 +35,9 @@ class published_row {
   /// Whether the width and the layers are those of a model with as many parameters, since neither
   /// the row nor the name of the model says them.
   [[nodiscard]] bool has_derived_size() const;
+  /// Whether the products are in fp8, with any recipe of scales. Throws `error` unless they are in
+  /// that or in two bytes.
+  [[nodiscard]] bool is_in_fp8() const;
   /// Whether the step trains low-rank adapters only, by the notes.
   [[nodiscard]] bool trains_adapters() const;
   /// A checksum of all fields.

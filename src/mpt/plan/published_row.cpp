@@ -26,8 +26,7 @@ struct known_shape {
   int layers = 0;        // 0: the row says it
 };
 
-constexpr std::array<known_shape, 31> known_shapes{{
-    {"llama3.1 405b", true, 128, 8, 53248, 128256, false, 16384, 126},
+constexpr std::array<known_shape, 30> known_shapes{{
     {"llama3 405b", true, 128, 8, 53248, 128256, false, 16384, 126},
     {"llama3 70b", true, 64, 8, 28672, 128256, false, 8192, 80},
     {"llama3 8b", true, 32, 8, 14336, 128256, false, 4096, 32},
@@ -69,10 +68,22 @@ constexpr std::array<known_shape, 31> known_shapes{{
   return out;
 }
 
+/// The name of a row's model in plain spelling, without the versions of Llama 3, which have the
+/// same shapes.
+[[nodiscard]] std::string model_name(published_row const& row) {
+  auto name = spelled_plainly(row.text("model"));
+  for (std::string_view const version : {"llama3.1", "llama3.2", "llama3.3"})
+    if (auto const found = name.find(version); found != std::string::npos)
+      name.erase(found + version.size() - 2, 2);
+  return name;
+}
+
+/// The first known shape whose name is a part of the model's.
 [[nodiscard]] known_shape shape_of(published_row const& row) {
-  auto const name = spelled_plainly(row.text("model"));
+  auto const name = model_name(row);
   for (auto const& shape : known_shapes)
-    if (name.starts_with(spelled_plainly(shape.name))) return shape;
+    if (name.find(spelled_plainly(shape.name)) != std::string::npos) return shape;
+  if (row.number("heads") && row.number("ffn") && row.number("vocab")) return {};
   parallel::fail("its model '", row.text("model"),
                  "' is not known; give the columns heads, ffn and vocab");
 }
@@ -213,6 +224,15 @@ bool published_row::has_derived_size() const {
   return !(number("hidden") && number("layers")) && shape_of(*this).width == 0;
 }
 
+bool published_row::is_in_fp8() const {
+  auto const precision = spelled_plainly(text("precision"));
+  if (precision.find("fp8") != std::string::npos) return true;
+  parallel::require(
+      precision.find("bf16") != std::string::npos || precision.find("fp16") != std::string::npos,
+      "its precision is ", text("precision"), "; bf16, fp16 and fp8 are predicted");
+  return false;
+}
+
 bool published_row::trains_adapters() const {
   return spelled_plainly(text("notes")).find("lora") != std::string::npos;
 }
@@ -230,10 +250,10 @@ std::optional<double> published_row::seconds() const {
 std::string published_row::yaml() const {
   auto const experts = number("ep");
   auto const model = spelled_plainly(text("model"));
-  bool const has_experts = model.find("mixtral") != std::string::npos ||
-                           text("model").find("-a3b") != std::string::npos ||
-                           text("model").find("-a22b") != std::string::npos ||
-                           number("experts").value_or(0) > 1;
+  bool const is_mixture =
+      std::ranges::any_of(std::array{"mixtral", "deepseekv", "gptoss", "moe", "ba3b", "ba22b"},
+                          [&](char const* part) { return model.find(part) != std::string::npos; });
+  bool const has_experts = is_mixture || number("experts").value_or(0) > 1;
   parallel::require(!has_experts && experts.value_or(1) <= 1,
                     "its model has experts, which are not planned yet");
   int const tensor = whole("tp", 1), pipeline = whole("pp", 1), context = whole("cp", 1);
