@@ -24,6 +24,9 @@
 namespace apps {
 namespace {
 
+/// Ends the name of the GPU of rows whose model has a derived size (published_row).
+constexpr std::string_view derived_size = ", derived size";
+
 /// A predicted row and what its step consists of.
 struct predicted_row {
   mpt::checked_row row;
@@ -36,36 +39,43 @@ struct predicted_table {
   std::map<std::string, int> refused;    // the number of rows that cannot be predicted, by reason
 };
 
-/// Makes products of a model in bf16 run at the rates of the precision that a row names.
-void set_precision(parallel::cluster::cluster& machines, std::string const& precision) {
-  auto& products = machines.device.products;
-  if (precision == "bf16" || precision == "fp16") return;
-  bool const is_fp8 = precision.starts_with("fp8") || precision.starts_with("mxfp8");
-  parallel::require(is_fp8, "its precision is ", precision, "; bf16, fp16 and fp8 are predicted");
-  parallel::require(products.contains(1), "its GPU has no rates of products in fp8");
-  products[2] = products.at(1);
+/// Makes the products of the blocks of a model in bf16 run in fp8.
+void compute_in_fp8(parallel::cluster::cluster& machines) {
+  parallel::require(machines.device.products.contains(1),
+                    "its GPU has no rates of products in fp8");
+  machines.program.has_fp8_blocks = true;
   machines.device.peak *= 2;
 }
 
-[[nodiscard]] predicted_row predict_row(mpt::published_row const& row) {
+/// What is known of machines and programs.
+struct knowledge {
+  mpt::config_node clusters = mpt::parse_known_clusters();
+  mpt::known_programs programs = {};
+};
+
+[[nodiscard]] predicted_row predict_row(mpt::published_row const& row, knowledge const& known) {
   auto const measured = row.seconds();
   parallel::require(measured.has_value(), "it has no time");
-  auto machines = mpt::read_cluster(row.cluster());
-  set_precision(machines, row.text("precision"));
+  auto machines = mpt::read_cluster(row.cluster(), 0, known.clusters);
   auto const program = mpt::program_of(row.text("source"));
-  bool const is_fp8 = row.text("precision").find("fp8") != std::string::npos;
+  bool const is_fp8 = row.is_in_fp8();
   std::string const gpu = row.text("gpu") + (is_fp8 ? " fp8" : "");
-  machines.program = mpt::costs_of_program(program, gpu, row.text("notes"));
+  auto const costs = known.programs.costs(program, gpu, row.text("notes"));
+  bool const is_derived = row.has_derived_size();
+  machines.program = costs.value_or(parallel::cluster::program_costs{});
+  machines.program.overlaps_regions = false;
+  if (is_fp8) compute_in_fp8(machines);
   auto const config = mpt::read_train_config(mpt::make_document(row.yaml(), row.location()));
   auto const plan = mpt::plan_run<parallel::bf16>(config, machines.devices());
   auto predicted = mpt::predict_run<parallel::bf16>(config, plan, machines);
   parallel::require(predicted.utilisation * predicted.seconds < *measured,
                     "its step is faster than the peak of its GPUs allows");
   mpt::checked_row checked{.source = program,
-                           .gpu = gpu,
+                           .gpu = gpu + std::string(is_derived ? derived_size : ""),
                            .location = row.location(),
                            .measured = *measured,
                            .predicted = predicted.seconds,
+                           .has_costs = costs.has_value(),
                            .checksum = row.checksum()};
   return {std::move(checked), std::move(predicted)};
 }
@@ -80,15 +90,17 @@ void set_precision(parallel::cluster::cluster& machines, std::string const& prec
 }
 
 /// Whether the layout of a row fits, as it says and as it is predicted.
-[[nodiscard]] mpt::tried_layout predict_memory(mpt::published_row const& row) {
+[[nodiscard]] mpt::tried_layout predict_memory(mpt::published_row const& row,
+                                               knowledge const& known) {
   auto const outcome = row.text("outcome");
   parallel::require(outcome == "fits" || outcome == "OOM", "its outcome is ", outcome,
                     ", neither fits nor OOM");
-  auto const machines = mpt::read_cluster(row.cluster());
+  auto const machines = mpt::read_cluster(row.cluster(), 0, known.clusters);
   auto const config = mpt::read_train_config(mpt::make_document(row.yaml(), row.location()));
   auto const plan = mpt::plan_run<parallel::bf16>(config, machines.devices());
   auto const program = mpt::program_of(row.text("source"));
-  auto const costs = mpt::costs_of_program(program, row.text("gpu"), row.text("notes"));
+  auto const costs = known.programs.costs(program, row.text("gpu"), row.text("notes"))
+                         .value_or(parallel::cluster::program_costs{});
   auto const largest =
       std::ranges::max(plan.by_pipeline_rank, {}, [&](parallel::train::memory_plan const& m) {
         return states_of(m) + costs.activations * activations_of(m);
@@ -107,14 +119,15 @@ void set_precision(parallel::cluster::cluster& machines, std::string const& prec
 
 [[nodiscard]] predicted_table predict_table(std::filesystem::path const& file) {
   predicted_table out;
+  knowledge const known;
   mpt::finetune::csv_rows table(file);
   for (nlohmann::json fields; table.next(fields);) {
     mpt::published_row const row(fields, table.location());
     try {
       if (row.text("outcome").empty())
-        out.rows.push_back(predict_row(row));
+        out.rows.push_back(predict_row(row, known));
       else
-        out.tried.push_back(predict_memory(row));
+        out.tried.push_back(predict_memory(row, known));
     } catch (parallel::error const& problem) {
       std::string reason = problem.what();
       if (reason.starts_with(table.location())) reason.erase(0, table.location().size() + 2);
@@ -124,11 +137,11 @@ void set_precision(parallel::cluster::cluster& machines, std::string const& prec
   return out;
 }
 
-/// Seconds of the operations whose names begin with a text.
-[[nodiscard]] double seconds_of(mpt::prediction const& p, std::string_view beginning) {
+/// Seconds of the operations whose names contain a text.
+[[nodiscard]] double seconds_of(mpt::prediction const& p, std::string_view part) {
   double out = 0;
   for (auto const& [name, seconds] : p.by_operation)
-    if (name.starts_with(beginning)) out += seconds;
+    if (name.find(part) != std::string::npos) out += seconds;
   return out;
 }
 
@@ -144,6 +157,7 @@ void set_precision(parallel::cluster::cluster& machines, std::string const& prec
           {"products", products},
           {"attention", attention},
           {"elements", seconds_of(p, "") - products - attention},
+          {"operations", p.operations},
           {"axes", p.split.axes},
           {"exchanges", p.exchange_seconds},
           {"bubble", p.split.bubble + p.split.end}};
@@ -158,8 +172,8 @@ void print_results(std::vector<mpt::source_result> const& results) {
   std::vector<std::vector<std::string>> lines{{"program", "GPU", "rows", "fitted", "factor",
                                                "held out", "mean error", "largest", "tau",
                                                "largest at"}};
-  double errors = 0;
-  std::size_t held_out = 0;
+  double errors[2] = {};  // of models whose sizes are stated, and of those whose are derived
+  std::size_t held_out[2] = {};
   for (auto const& s : results) {
     auto const percent = [&](double share) {
       return s.held_out == 0 ? "" : fmt::format("{:.1f} %", 100 * share);
@@ -168,14 +182,17 @@ void print_results(std::vector<mpt::source_result> const& results) {
                      fmt::format("{:.3f}", s.factor), std::to_string(s.held_out),
                      percent(s.mean_error), percent(s.largest_error), fmt::format("{:.2f}", s.tau),
                      short_location(s.largest_at)});
-    errors += s.mean_error * static_cast<double>(s.held_out);
-    held_out += s.held_out;
+    bool const is_derived = s.gpu.ends_with(derived_size);
+    errors[is_derived] += s.mean_error * static_cast<double>(s.held_out);
+    held_out[is_derived] += s.held_out;
   }
   fmt::print("{}", mpt::console::markdown_table(
                        lines, {false, false, true, true, true, true, true, true, true, false}));
-  if (held_out > 0)
-    fmt::print("\n{} rows held out: mean error {:.1f} %\n", held_out,
-               100 * errors / static_cast<double>(held_out));
+  fmt::print("\n");
+  for (auto const& [i, models] : {std::pair{0, ""}, {1, " of models of derived sizes"}})
+    if (held_out[i] > 0)
+      fmt::print("{} rows{} held out: mean error {:.1f} %\n", held_out[i], models,
+                 100 * errors[i] / static_cast<double>(held_out[i]));
 }
 
 void print_fits(std::vector<mpt::fit_counts> const& results) {

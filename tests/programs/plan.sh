@@ -57,11 +57,26 @@ someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,8,8,1,1,1,,3,8,512,bf16,no
 someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,16,16,1,1,1,,3,8,1024,bf16,none,2.1,
 someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,16,8,1,1,1,,3,8,1024,bf16,none,2.1,
 someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,16,16,1,1,1,,3,8,1024,bf16,none,0.1,
+someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,8,8,1,1,1,,3,8,512,bf16,none,2.0,lora
+someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,8,4,1,1,2,,3,8,512,bf16,none,2.0,context
+someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,8,8,1,1,1,,3,8,512,fp8,none,2.0,
+someone/trainer@1:page,gpt-like 1b,1.3e9,,,2048,H100-80GB,8,8,1,1,1,,3,8,512,bf16,none,2.0,
 CSV
 plan check published.csv --json check.json
 grep -q '1 rows not predicted: its degrees multiply to 8, but it has 16 GPUs' out || { cat out >&2; fail "degrees"; }
 grep -q '1 rows not predicted: its step is faster than the peak of its GPUs allows' out || { cat out >&2; fail "peak"; }
-python3 -c 'import json; rows = json.load(open("check.json"))["rows"]; assert len(rows) == 2, rows' || fail "two rows"
+
+python3 - << 'PYTHON' || fail "rows of a table contradict each other"
+import json
+rows = json.load(open("check.json"))["rows"]
+assert len(rows) == 6, rows
+full, _, lora, context, fp8, derived = rows
+assert 0.6 < lora["products"] / full["products"] < 0.75  # no gradients of frozen weights
+assert context["attention"] > 0.5 * full["attention"]
+assert 0.5 < fp8["products"] / full["products"] < 0.75  # the blocks in fp8, the head in bf16
+assert fp8["elements"] > full["elements"]  # casts
+assert derived["gpu"] == "H100-80GB, derived size"
+PYTHON
 
 refused "which cluster? write cluster=h100x8x64" "$config"
 refused "'h10' is not known; there are h100" "$config" cluster=h10x8

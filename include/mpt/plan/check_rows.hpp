@@ -3,7 +3,9 @@
 // Other programs than ours ran those steps. A source, one program on one kind of GPU, may have one
 // factor of efficiency: the geometric mean of measured over predicted seconds of at most five of
 // its rows. They are those of the smallest checksums among the rows with an even one, from which
-// the costs of programs come too (programs.yaml). Errors are stated on the rows with an odd one.
+// the costs of programs come too (programs.yaml); rows whose program has such costs need no factor.
+// A source without rows to fit takes the factor of its program on all other GPUs. Errors are stated
+// on the rows with an odd checksum.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +22,7 @@ struct checked_row {
   std::string location;        ///< in the table
   double measured = 0;         ///< seconds
   double predicted = 0;        ///< seconds, before any factor
+  bool has_costs = false;      ///< whether the prediction has costs of the program
   std::uint64_t checksum = 0;  ///< of the row's text
 };
 

@@ -1,23 +1,39 @@
 // known_programs: the costs of training programs that others wrote (programs.yaml).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <parallel/cluster/program_costs.hpp>
 
 namespace mpt {
 
-/// The costs of a program such as "owner/name" on a GPU for a row with these notes; those of the
-/// first entry that fits, and this library's own if none does.
-[[nodiscard]] parallel::cluster::program_costs costs_of_program(std::string const& program,
-                                                                std::string const& gpu,
-                                                                std::string const& notes);
+class known_programs {
+ public:
+  /// Reads programs.yaml.
+  known_programs();
+
+  /// The costs of a program such as "owner/name" on a GPU for a row with these notes, by the first
+  /// entry that fits; none if none does.
+  [[nodiscard]] std::optional<parallel::cluster::program_costs> costs(
+      std::string const& program, std::string const& gpu, std::string const& notes) const;
+
+ private:
+  struct entry {
+    std::string program;
+    std::optional<std::string> gpu;
+    std::string notes;
+    parallel::cluster::program_costs costs;
+  };
+  std::vector<entry> entries_;
+};
 
 namespace detail {
 
 /// The text of programs.yaml.
-extern std::string_view const known_programs;
+extern std::string_view const known_programs_text;
 
 }  // namespace detail
 

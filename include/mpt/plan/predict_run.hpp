@@ -12,9 +12,11 @@
 #include <mpt/model/sequences.hpp>
 #include <mpt/train/report/expected_step.hpp>
 #include <mpt/train/report/metrics.hpp>
+#include <mpt/train/setup/parameter_groups.hpp>
 #include <mpt/train/setup/plan_run.hpp>
 #include <mpt/train/setup/run_plan.hpp>
 #include <parallel/cluster/cluster.hpp>
+#include <parallel/predict/fp8_products.hpp>
 #include <parallel/predict/step_costs.hpp>
 #include <parallel/predict/step_split.hpp>
 
@@ -31,6 +33,7 @@ struct prediction {
   int busiest_rank = 0;          ///< the pipeline rank that computes the longest
   predict::step_split split{};   ///< of that rank
   double exchange_seconds = 0;  ///< of that rank's exchanges of values and gradients, hidden or not
+  std::size_t operations = 0;   ///< that that rank's passes compute
   /// Seconds of that rank's passes, by operation
   std::map<std::string, double> by_operation{};
 };
@@ -58,12 +61,25 @@ template <class T>
 
 namespace detail {
 
-/// The work of all passes of the stages of a pipeline.
+/// Marks the parameters that a run does not train: no pass computes their gradients.
+template <class Model>
+void freeze_parameters(optimizer_config const& optimizer, Model& net) {
+  auto const groups = groups_of(optimizer, net);
+  net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
+    layer.visit_parameters(
+        [&](auto& parameter) { parameter.trainable = groups.key_of(parameter.name).trainable; });
+  });
+}
+
+/// The work of all passes of the stages of a pipeline, as a program computes them.
 template <class T>
-[[nodiscard]] predict::work_by_pass work_of_passes(train_config const& config,
-                                                   run_plan const& plan) {
+[[nodiscard]] predict::work_by_pass work_of_passes(train_config const& config, run_plan const& plan,
+                                                   cluster::program_costs const& program = {}) {
   auto const& parallelism = config.execution.parallelism;
-  model<T> const net(config.model, planned_groups(parallelism), plan.recompute);
+  auto in_passes = parallelism;
+  in_passes.sequence_parallel &= program.overlaps_regions;
+  model<T> net(config.model, planned_groups(in_passes), plan.recompute);
+  freeze_parameters(config.optimizer, net);
   auto const shape = sequences::shape_of(
       plan.split.microbatch, config.data.train_loader.max_seq_len / parallelism.context);
   predict::work_by_pass out;
@@ -74,12 +90,18 @@ template <class T>
   return out;
 }
 
-/// The times of passes.
-[[nodiscard]] inline predict::pass_times times_of(predict::work_by_pass const& work,
+/// The times of passes of a model with so many blocks.
+[[nodiscard]] inline predict::pass_times times_of(predict::work_by_pass const& work, index blocks,
                                                   cluster::cluster const& machines,
                                                   predict::axis_places const& places) {
   predict::pass_times out;
-  for (auto const& [key, items] : work) out.emplace(key, time_of(items, machines, places));
+  auto const is_in_fp8 = [&](train::part part) {
+    return machines.program.has_fp8_blocks && part != train::embed &&
+           part < static_cast<train::part>(blocks);
+  };
+  for (auto const& [key, items] : work)
+    out.emplace(key, time_of(is_in_fp8(key.second) ? predict::with_fp8_products(items) : items,
+                             machines, places));
   return out;
 }
 
@@ -111,7 +133,8 @@ simulated_run simulate_run(train_config const& config, run_plan const& plan,
   simulated_run out{
       .plans = step_plans_of<T>(config.model, config.optimizer, config.execution, config.run, plan,
                                 false),
-      .passes = detail::times_of(detail::work_of_passes<T>(config, plan), machines, places),
+      .passes = detail::times_of(detail::work_of_passes<T>(config, plan, machines.program),
+                                 config.model.n_layers, machines, places),
       .times = {}};
   auto const sizes = detail::sizes_of<T>(config, plan);
   std::vector<predict::step_costs> costs;

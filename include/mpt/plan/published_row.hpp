@@ -32,6 +32,14 @@ class published_row {
   /// The whole number of a column. Throws `error` that names the column if it has none.
   [[nodiscard]] int whole(std::string_view column, std::optional<int> fallback = {}) const;
   [[nodiscard]] std::string const& location() const { return location_; }
+  /// Whether the width and the layers are those of a model with as many parameters, since neither
+  /// the row nor the name of the model says them.
+  [[nodiscard]] bool has_derived_size() const;
+  /// Whether the products are in fp8, with any recipe of scales. Throws `error` unless they are in
+  /// that or in two bytes.
+  [[nodiscard]] bool is_in_fp8() const;
+  /// Whether the step trains low-rank adapters only, by the notes.
+  [[nodiscard]] bool trains_adapters() const;
   /// A checksum of all fields.
   [[nodiscard]] std::uint64_t checksum() const;
   /// Seconds of the step, from the column step_s or the tokens a second; none if neither is there.

@@ -16,6 +16,12 @@ namespace mpt {
 /// known. `rate`: the bytes a second that a node sends to others, 0: the description's.
 [[nodiscard]] parallel::cluster::cluster read_cluster(std::string const& text, double rate = 0);
 
+/// The document of the known clusters, for many calls of read_cluster.
+[[nodiscard]] config_node parse_known_clusters();
+/// Likewise, with names looked up in `known`.
+[[nodiscard]] parallel::cluster::cluster read_cluster(std::string const& text, double rate,
+                                                      config_node const& known);
+
 /// Reads one description: the keys `device` and `node` as in clusters.yaml.
 [[nodiscard]] parallel::cluster::cluster read_cluster(config_reader reader, std::string name);
 

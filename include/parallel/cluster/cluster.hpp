@@ -34,7 +34,7 @@ struct cluster {
     double const factor = work.kind == operation_kind::memory    ? program.elements
                           : work.kind == operation_kind::product ? program.products
                                                                  : program.attention;
-    return factor * device.seconds(work);
+    return factor * device.seconds(work) + program.gap;
   }
   /// The place of groups of `ranks` that are `stride` ranks apart.
   [[nodiscard]] group_place place(int ranks, int stride) const {

@@ -71,13 +71,15 @@ struct network {
   /// Rings: a rank sends (n - 1) / n of the bytes, twice for all_reduce (Patarasuk and Yuan, 2009).
   /// Every device of a node sends through its own connection, so that a group with m ranks on a
   /// node has m connections for one ring of its nodes. A message's latency counts once for every
-  /// node and for every device of one, and where that is less for all_reduce, twice for every level
-  /// of a tree.
+  /// step of the ring; all_reduce takes two trees where their levels are fewer steps, as in NCCL
+  /// (src/graph/tuning.cc), whose all_gather and reduce_scatter have no trees.
   [[nodiscard]] double seconds(exchange_kind kind, double bytes, group_place const& place) const {
     if (kind == exchange_kind::message) return message_seconds(bytes, place);
     double const n = place.ranks;
     double const rounds = kind == exchange_kind::all_reduce ? 2 : 1;
-    double const seconds = ring_seconds(rounds * bytes * (n - 1) / n, rounds, place);
+    double seconds = ring_seconds(rounds * bytes * (n - 1) / n, rounds, place);
+    if (kind == exchange_kind::all_gather || kind == exchange_kind::reduce_scatter)
+      seconds += ring_latency(place) - tree_latency(place);
     if (kind != exchange_kind::all_to_all || place.is_on_one_node()) return seconds;
     double const leaving = bytes * (n - place.ranks_on_node) / n;
     return std::max(seconds, node_link.seconds(leaving) * oversubscription);
@@ -86,18 +88,24 @@ struct network {
   /// Seconds of an exchange in which every rank sends `sent` bytes, in this many rounds of a ring.
   [[nodiscard]] double ring_seconds(double sent, double rounds, group_place const& place) const {
     if (place.ranks == 1 || sent <= 0) return 0;
-    double const m = place.ranks_on_node, nodes = place.nodes();
-    double const latencies =
-        rounds * (latency(m, device_link.latency) + latency(nodes, node_link.latency));
+    double const m = place.ranks_on_node;
+    double const latencies = rounds * tree_latency(place);
     double const device_seconds = m > 1 ? device_link.seconds(sent) : 0;
     if (place.is_on_one_node()) return latencies + device_seconds;
     return latencies + std::max(device_seconds, node_link.seconds(sent / m) * oversubscription);
   }
 
  private:
-  /// The latency of n steps of a ring, or of two for every level of a tree.
-  [[nodiscard]] static double latency(double n, double step) {
-    return step * std::min(n - 1, 2 * std::ceil(std::log2(n)));
+  /// The latency of one ring through all ranks.
+  [[nodiscard]] double ring_latency(group_place const& place) const {
+    return (place.ranks - place.nodes()) * device_link.latency +
+           (place.nodes() - 1) * node_link.latency;
+  }
+  /// The latency of two trees, of the devices of a node and of nodes, or of rings that are shorter.
+  [[nodiscard]] double tree_latency(group_place const& place) const {
+    auto const steps = [](double n) { return std::min(n - 1, 2 * std::ceil(std::log2(n))); };
+    return steps(place.ranks_on_node) * device_link.latency +
+           steps(place.nodes()) * node_link.latency;
   }
 
   [[nodiscard]] double message_seconds(double bytes, group_place const& place) const {

@@ -76,6 +76,7 @@ class axis_places {
 struct pass_time {
   double compute = 0;
   double waiting = 0;  ///< for exchanges along tensor and context
+  int operations = 0;  ///< that it computes
   std::map<std::string_view, double> by_operation = {};
   std::map<std::string_view, double> by_axis = {};  ///< the part of `waiting` of each axis
 
@@ -109,6 +110,7 @@ struct pass_time {
       double const alone = machines.seconds(*operation);
       double const seconds = alone + share * std::min(alone, std::max(0.0, rest));
       out.compute += seconds;
+      ++out.operations;
       out.by_operation[operation->name] += seconds;
       rest -= alone;
       computed += alone;

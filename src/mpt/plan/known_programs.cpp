@@ -5,25 +5,33 @@
 
 namespace mpt {
 
-parallel::cluster::program_costs costs_of_program(std::string const& program,
-                                                  std::string const& gpu,
-                                                  std::string const& notes) {
-  auto const document = parse_yaml(detail::known_programs, "programs.yaml");
+known_programs::known_programs() {
+  auto const document = parse_yaml(detail::known_programs_text, "programs.yaml");
   config_report report;
-  for (auto const& entry : document.items) {
-    config_reader reader(entry, "", report);
-    if (program != reader.required<std::string>("program") ||
-        gpu != reader.get<std::string>("gpu", gpu) ||
-        notes.find(reader.get<std::string>("notes", "")) == std::string::npos)
-      continue;
-    return {.products = reader.get<double>("products", 1),
-            .attention = reader.get<double>("attention", 1),
-            .elements = reader.get<double>("elements", 1),
-            .axes = reader.get<double>("axes", 1),
-            .exposed_exchanges = reader.get<double>("exposed_exchanges", 0),
-            .activations = reader.get<double>("activations", 1)};
+  for (auto const& item : document.items) {
+    config_reader reader(item, "", report);
+    entry out{.program = reader.required<std::string>("program"),
+              .gpu = {},
+              .notes = reader.get<std::string>("notes", ""),
+              .costs = {.products = reader.get<double>("products", 1),
+                        .attention = reader.get<double>("attention", 1),
+                        .elements = reader.get<double>("elements", 1),
+                        .axes = reader.get<double>("axes", 1),
+                        .gap = reader.get<double>("gap", 0),
+                        .exposed_exchanges = reader.get<double>("exposed_exchanges", 0),
+                        .activations = reader.get<double>("activations", 1)}};
+    if (reader.has_key("gpu")) out.gpu = reader.required<std::string>("gpu");
+    entries_.push_back(std::move(out));
   }
-  return {};
+}
+
+std::optional<parallel::cluster::program_costs> known_programs::costs(
+    std::string const& program, std::string const& gpu, std::string const& notes) const {
+  for (auto const& known : entries_)
+    if (program == known.program && gpu == known.gpu.value_or(gpu) &&
+        notes.find(known.notes) != std::string::npos)
+      return known.costs;
+  return std::nullopt;
 }
 
 }  // namespace mpt

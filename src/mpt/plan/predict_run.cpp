@@ -14,6 +14,7 @@ namespace {
     if (a.kind != train::action_kind::pass) continue;
     auto const found = passes.find({a.pass, a.model_part});
     if (found == passes.end()) continue;
+    out.operations += static_cast<std::size_t>(found->second.operations);
     for (auto const& [name, seconds] : found->second.by_operation)
       out[std::string(name)] += seconds;
   }

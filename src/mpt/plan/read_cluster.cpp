@@ -169,10 +169,6 @@ void read_operations(config_node const* node, cluster::processor& out) {
   return out;
 }
 
-[[nodiscard]] config_node known_document() {
-  return parse_yaml(detail::known_clusters, "clusters.yaml");
-}
-
 [[nodiscard]] config_node const& known_cluster(config_node const& document, std::string_view name) {
   auto const* const found = document.find(name);
   parallel::require(found != nullptr, "cluster: '", printable(name), "' is not known; there are ",
@@ -237,10 +233,16 @@ cluster::cluster read_cluster(config_reader reader, std::string name) {
   return out;
 }
 
+config_node parse_known_clusters() { return parse_yaml(detail::known_clusters, "clusters.yaml"); }
+
 cluster::cluster read_cluster(std::string const& text, double rate) {
+  return read_cluster(text, rate, parse_known_clusters());
+}
+
+cluster::cluster read_cluster(std::string const& text, double rate, config_node const& known) {
   std::string name = text;
   std::optional<int> nodes, devices;
-  config_node document, node;
+  config_node node;
   config_report report;
   bool const is_file =
       name.find(".yaml") != std::string::npos || name.find('/') != std::string::npos;
@@ -248,8 +250,7 @@ cluster::cluster read_cluster(std::string const& text, double rate) {
     nodes = take_number(name, ':');
     node = load_document(name);
   } else {
-    document = known_document();
-    name = known_name_in(document, text);
+    name = known_name_in(known, text);
     auto sizes = text.substr(name.size());  // "", "x8" or "x8x64"
     auto const last_number = take_number(sizes, 'x');
     auto const first_number = last_number ? take_number(sizes, 'x') : std::nullopt;
@@ -258,7 +259,7 @@ cluster::cluster read_cluster(std::string const& text, double rate) {
                       "x8x64");
     devices = first_number ? first_number : last_number;
     if (first_number) nodes = last_number;
-    node = known_cluster(document, name);
+    node = known_cluster(known, name);
   }
   auto out = read_cluster(config_reader(node, "", report), name);
   for (auto const& [number, unit] : {std::pair{nodes, "nodes"}, {devices, "devices a node"}})
@@ -272,7 +273,7 @@ cluster::cluster read_cluster(std::string const& text, double rate) {
 }
 
 std::string cluster_file(std::string_view name) {
-  static_cast<void>(known_cluster(known_document(), name));
+  static_cast<void>(known_cluster(parse_known_clusters(), name));
   std::string out;
   bool inside = false;
   for (std::string_view rest = detail::known_clusters; !rest.empty();) {

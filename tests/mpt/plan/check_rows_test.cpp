@@ -44,6 +44,31 @@ TEST_CASE("checked rows: a factor is fitted on at most five rows, and errors are
   CHECK(sources[1].mean_error == doctest::Approx(2.0 / 3));
 }
 
+TEST_CASE(
+    "checked rows: costs of a program take the place of a factor, and a GPU without rows to fit "
+    "has its program's") {
+  auto const row = [](std::string gpu, double measured, std::uint64_t checksum, bool has_costs) {
+    return mpt::checked_row{.source = "owner/program",
+                            .gpu = std::move(gpu),
+                            .location = "table.csv:2",
+                            .measured = measured,
+                            .predicted = 1,
+                            .has_costs = has_costs,
+                            .checksum = checksum};
+  };
+  auto const results =
+      mpt::check_rows({row("A", 2, 2, false), row("B", 8, 4, false), row("C", 4, 3, false),
+                       row("D", 5, 2, true), row("D", 1, 3, true)});
+  REQUIRE(results.size() == 4);
+  CHECK(results[0].gpu == "D");
+  CHECK(results[0].fitted == 0);
+  CHECK(results[0].factor == 1);
+  CHECK(results[0].mean_error == 0);
+  CHECK(results[3].gpu == "C");
+  CHECK(results[3].factor == doctest::Approx(4));  // the geometric mean of 2 and 8
+  CHECK(results[3].mean_error == doctest::Approx(0));
+}
+
 TEST_CASE("source of a row: the program without version and file") {
   CHECK(mpt::program_of("owner/name@c0ffee:docs/page.md") == "owner/name");
   CHECK(mpt::program_of("arXiv 2205.05198 Table 5, as in x") == "arXiv 2205.05198 Table 5");

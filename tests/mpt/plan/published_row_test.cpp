@@ -54,9 +54,69 @@ TEST_CASE("published row: becomes a run of the model, layout and batch that it s
   CHECK(row.cluster() == "h100x8x8");
 }
 
+mpt::train_config config_of(nlohmann::json changes) {
+  mpt::published_row const row(fields(std::move(changes)), "t:2");
+  return mpt::read_train_config(mpt::make_document(row.yaml(), "t:2"));
+}
+
+TEST_CASE("published row: the name of a model says what the row does not, in any spelling") {
+  auto const config = config_of({{"model", "Meta-Llama-3.1-8B"}, {"hidden", ""}, {"layers", ""}});
+  CHECK(config.model.d_model == 4096);
+  CHECK(config.model.n_layers == 32);
+  CHECK(config.model.attn.kv_n_heads == 8);
+  CHECK_FALSE(mpt::published_row(fields({{"hidden", ""}}), "t:2").has_derived_size());
+}
+
+TEST_CASE("published row: a model of an unknown size has GPT-3's proportions and its parameters") {
+  nlohmann::json const changes{
+      {"model", "gpt-like 175b"}, {"params", "1.75e11"}, {"hidden", ""}, {"layers", ""}};
+  CHECK(mpt::published_row(fields(changes), "t:2").has_derived_size());
+  auto const config = config_of(changes);
+  CHECK(config.model.d_model == 12288);
+  CHECK(config.model.n_layers == 96);
+}
+
+TEST_CASE("published row: precisions are read in any spelling, and others are refused") {
+  auto const is_in_fp8 = [](char const* precision) {
+    return mpt::published_row(fields({{"precision", precision}}), "t:2").is_in_fp8();
+  };
+  CHECK(is_in_fp8("MXFP8"));
+  CHECK(is_in_fp8("fp8-rowwise"));
+  CHECK_FALSE(is_in_fp8("amp_bf16"));
+  CHECK_THROWS_WITH_AS(static_cast<void>(is_in_fp8("nvfp4")),
+                       "its precision is nvfp4; bf16, fp16 and fp8 are predicted", parallel::error);
+}
+
+TEST_CASE("published row: a model of an unknown name has the shape that its columns say") {
+  auto const config =
+      config_of({{"model", "unheard of"}, {"heads", "16"}, {"ffn", "9216"}, {"vocab", "65536"}});
+  CHECK(config.model.n_heads == 16);
+  CHECK(config.model.vocab_size == 65536);
+}
+
+TEST_CASE("published row: known GPUs are found by a part of their names") {
+  auto const cluster_of = [](char const* gpu) {
+    return mpt::published_row(fields({{"gpu", gpu}}), "t:2").cluster();
+  };
+  CHECK(cluster_of("NVIDIA H100 SXM5 80GB") == "h100x8x8");
+  CHECK(cluster_of("H100-96GB-HBM2e-500W") == "h100-500wx8x8");
+  CHECK(cluster_of("A100-40GB") == "a100-40gbx8x8");
+  CHECK(cluster_of("GB200") == "gb200x64x1");
+  CHECK(cluster_of("RTX PRO 6000") == "rtxpro6000x8x8");
+}
+
+TEST_CASE("published row: microbatches, stages and adapters that only the notes tell") {
+  auto const batch = config_of({{"micro_batch", ""}, {"notes", "interleaved 1F1B"}});
+  CHECK(batch.execution.parallelism.stages_per_rank == 2);
+  // 16 rows of a data rank, one microbatch for each of 2 x 2 stages
+  CHECK(batch.data.device_train_microbatch_size == 4);
+  CHECK(config_of({{"notes", "vp 20"}}).execution.parallelism.stages_per_rank == 16);  // 32 layers
+  CHECK(config_of({{"notes", "NeMo 24.07; lora; vp 2"}}).model.lora.has_value());
+}
+
 TEST_CASE("published row: a row that cannot be a run is refused with its reason") {
   CHECK(refusal({{"dp", "4"}}) == "its degrees multiply to 32, but it has 64 GPUs");
-  CHECK(refusal({{"hidden", ""}}) == "it has no hidden");
+  CHECK(refusal({{"model", "gpt"}, {"hidden", ""}}) == "it has no hidden");
   CHECK(refusal({{"layers", "many"}}) == "its layers is 'many', not a number");
   CHECK(refusal({{"seq", "0.5"}}) == "its seq is 0.5, not a whole number above 0");
   CHECK(refusal({{"model", "mixtral 8x22b"}}) ==

@@ -33,6 +33,27 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("cluster: a program's costs are factors of an operation's seconds and a gap") {
+  auto machines = mpt::read_cluster("h100");
+  parallel::cluster::operation_work const copy{.name = "copy", .bytes = 1e9};
+  double const seconds = machines.seconds(copy);
+  machines.program = {.elements = 2, .gap = 1e-3};
+  CHECK(machines.seconds(copy) == doctest::Approx(2 * seconds + 1e-3).epsilon(1e-12));
+}
+
+TEST_CASE("cluster: attention over heads of a width that tensor cores cannot read is slow") {
+  auto const device = mpt::read_cluster("a100").device;
+  auto const seconds = [&](double width) {
+    return device.seconds({.name = "attention",
+                           .kind = parallel::cluster::operation_kind::attention_forward,
+                           .flops = 4 * 1024 * 1e5 * width,
+                           .element_bytes = 2,
+                           .rows = 1e5,
+                           .depth = width});
+  };
+  CHECK(seconds(108) > 7 * seconds(104));
+}
+
 TEST_CASE("cluster: every known device is complete") {
   for (auto const& key : mpt::parse_yaml(mpt::detail::known_clusters, "clusters.yaml").keys) {
     CAPTURE(key.name);
@@ -50,13 +71,14 @@ TEST_CASE("cluster: every known device is complete") {
 }
 
 TEST_CASE("cluster: what cannot be is refused in one sentence") {
-  CHECK_THROWS_WITH_AS(
-      static_cast<void>(mpt::read_cluster("h10x8")),
-      "cluster: 'h10' is not known; there are h100, h200, b200, b300, gb200, gb300, a100, "
-      "v100, rtx4090, rtxpro6000, mi300x, as in h100x8x64 (64 nodes of 8); or give a YAML file in "
-      "the "
-      "form of `plan --show-cluster h100`",
-      parallel::error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(mpt::read_cluster("h10x8")),
+                       "cluster: 'h10' is not known; there are h100, h100-500w, h200, b200, b300, "
+                       "gb200, gb300, a100, a100-40gb, "
+                       "v100, rtx4090, rtx5060ti, rtxpro6000, mi300x, as in h100x8x64 (64 nodes of "
+                       "8); or give a YAML file in "
+                       "the "
+                       "form of `plan --show-cluster h100`",
+                       parallel::error);
   CHECK_THROWS_WITH_AS(static_cast<void>(mpt::read_cluster("h100x8x0")),
                        "cluster: 'h100x8x0' has 0 nodes; it needs at least 1", parallel::error);
   CHECK_THROWS_WITH_AS(

@@ -39,17 +39,22 @@ TEST_CASE("place of a group: ranks on a node by the distance between them") {
 }
 
 TEST_CASE(
-    "time of exchanges: latency counts for every step of a ring, or twice for every level of a "
-    "tree") {
+    "time of exchanges: latency counts for every step of a ring, and of a sum on all ranks twice "
+    "for every level of a tree") {
   network const only_latency{.device_link = {.latency = 1, .rate = 1e30},
                              .node_link = {.latency = 100, .rate = 1e30}};
-  auto const seconds = [&](int ranks) {
-    return only_latency.seconds(exchange_kind::all_gather, 1, place_of_group(ranks, 1, 4));
+  auto const seconds = [&](exchange_kind kind, int ranks) {
+    return only_latency.seconds(kind, 1, place_of_group(ranks, 1, 4));
   };
-  CHECK(seconds(2) == doctest::Approx(1));
-  CHECK(seconds(4) == doctest::Approx(3));
-  CHECK(seconds(8) == doctest::Approx(103));
-  CHECK(seconds(4 * 64) == doctest::Approx(3 + 1200));
+  CHECK(seconds(exchange_kind::all_reduce, 2) == doctest::Approx(2 * 1));
+  CHECK(seconds(exchange_kind::all_reduce, 8) == doctest::Approx(2 * 103));
+  CHECK(seconds(exchange_kind::all_reduce, 4 * 64) == doctest::Approx(2 * (3 + 1200)));
+  // one ring through all ranks: three steps on each node and one to the next
+  for (auto const kind : {exchange_kind::all_gather, exchange_kind::reduce_scatter}) {
+    CHECK(seconds(kind, 2) == doctest::Approx(1));
+    CHECK(seconds(kind, 8) == doctest::Approx(6 + 100));
+    CHECK(seconds(kind, 4 * 64) == doctest::Approx(192 + 6300));
+  }
 }
 
 }  // namespace

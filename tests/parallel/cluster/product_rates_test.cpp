@@ -27,6 +27,14 @@ TEST_CASE("rates of products: a measured shape has its measured rate, and its ne
   CHECK(near < 80);
 }
 
+TEST_CASE("rates of products: a side that is no multiple of 64 elements loses a quarter") {
+  product_rates const rates(100, 4);
+  double const aligned = rates.rate({4096, 4096, 4096});
+  CHECK(rates.rate({4096, 4096, 4104}) == doctest::Approx(0.75 * aligned).epsilon(1e-2));
+  CHECK(rates.rate({4096, 4104, 4096}) < 0.75 * aligned);
+  CHECK(rates.rate({4104, 4096, 4096}) > 0.9 * aligned);  // rows begin where they did
+}
+
 TEST_CASE("rates of products: one rate for every shape where the processor has one unit") {
   CHECK(product_rates(5).rate({1, 7, 3}) == 5);
   CHECK_THROWS_WITH_AS(product_rates(0, 1),
