@@ -15,6 +15,7 @@
 
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
+#include <mpt/plan/known_programs.hpp>
 #include <mpt/plan/read_cluster.hpp>
 #include <mpt/plan/trace.hpp>
 #include <mpt/yaml/scalar.hpp>
@@ -26,21 +27,20 @@
 #include <planner/best_layouts.hpp>
 #include <planner/check_table.hpp>
 #include <planner/print_layouts.hpp>
+#include <planner/print_run.hpp>
 
 namespace {
 
 /// The settings that are for the plan itself, taken out of those for the file.
 struct plan_settings {
-  std::string cluster, network, layout, scale, price;
+  std::string cluster, network, layout, scale, price, program;
 };
 
 plan_settings take_settings(std::vector<std::string>& overrides) {
   plan_settings out;
-  std::pair<std::string_view, std::string*> const keys[] = {{"cluster=", &out.cluster},
-                                                            {"network=", &out.network},
-                                                            {"layout=", &out.layout},
-                                                            {"scale=", &out.scale},
-                                                            {"price=", &out.price}};
+  std::pair<std::string_view, std::string*> const keys[] = {
+      {"cluster=", &out.cluster}, {"network=", &out.network}, {"layout=", &out.layout},
+      {"scale=", &out.scale},     {"price=", &out.price},     {"program=", &out.program}};
   for (auto const& [key, target] : keys)
     std::erase_if(overrides, [key = key, target = target](std::string const& text) {
       if (!text.starts_with(key)) return false;
@@ -95,12 +95,12 @@ void print_scaling(apps::training_file& source, std::vector<std::string> const& 
     double const rate = found.front().prediction.tokens_per_second;
     if (first_rate == 0) first_rate = rate / nodes;
     double const share = rate / nodes / first_rate;
-    auto const days = days_of_run(found.front());
+    auto const run = apps::duration_of(found.front(), machines);
     rows.push_back({std::to_string(nodes), std::to_string(machines.devices()),
                     name_of_layout(found.front()),
                     mpt::console::grouped(static_cast<std::int64_t>(rate)),
                     fmt::format("{:.0f} %", 100 * share), share >= 0.8 ? "yes" : "no",
-                    days ? fmt::format("{:.1f}", *days) : ""});
+                    run ? fmt::format("{:.1f}", run->total() / 86400) : ""});
   }
   fmt::print("{}",
              mpt::console::markdown_table(rows, {true, true, false, true, true, false, true}));
@@ -126,6 +126,8 @@ void foretell(std::filesystem::path const& file, std::vector<std::string> overri
                       ": expected the price of a device for an hour");
     machines.price = *price;
   }
+  if (!settings.program.empty())
+    machines.program = mpt::costs_of_named_program(settings.program, machines.device.name);
   parallel::require(settings.layout.empty() || settings.layout == "file",
                     "layout=", settings.layout,
                     ": there is layout=file, the layout that the file has");
@@ -143,6 +145,8 @@ void foretell(std::filesystem::path const& file, std::vector<std::string> overri
   nlohmann::ordered_json document{{"cluster", machines.name}, {"devices", machines.devices()}};
   auto& layouts = document["layouts"] = nlohmann::ordered_json::array();
   for (auto const& c : found) layouts.push_back(json_of(c));
+  auto const run = apps::duration_of(found.front(), machines);
+  if (run) document["run"] = apps::json_of(*run, machines);
   json.write(document);
   if (!trace.empty()) apps::write_report_file(trace, trace_text(found.front(), machines));
   if (json.is_printed_alone()) return;
@@ -150,7 +154,7 @@ void foretell(std::filesystem::path const& file, std::vector<std::string> overri
              machines.devices(),
              mpt::console::bytes(static_cast<double>(machines.available_memory())));
   print_best(found, machines);
-  print_duration(found.front(), machines);
+  apps::print_duration(run, machines);
   print_sensitivity(found.front(), machines);
   if (!found.front().settings.empty())
     fmt::print("run it with\n  pretrain {} {}\n", file.string(),
@@ -177,7 +181,8 @@ int main(int argc, char** argv) {
   app.add_option("--show-cluster", shown, "print a known cluster as a file to change");
   app.add_option("config", file, "training YAML")->check(CLI::ExistingFile);
   app.add_option("overrides", overrides,
-                 "cluster=NAME, network=RATE, and key.sub=value, which replaces the YAML's value");
+                 "cluster=NAME, network=RATE, program=NAME, and key.sub=value, which replaces the "
+                 "YAML's value");
   auto const body = [&] {
     if (check->parsed()) return apps::check_table(published, json);
     if (!shown.empty()) return fmt::print("{}", mpt::cluster_file(shown));

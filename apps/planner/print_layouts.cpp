@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -11,7 +10,6 @@
 
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
-#include <mpt/yaml/time.hpp>
 
 #include <cli/with_element.hpp>
 
@@ -67,15 +65,6 @@ struct layout_kind {
                 c.config.execution.parallelism.pipeline == 1;
        }},
       {"pipeline", [](candidate const& c) { return c.config.execution.parallelism.pipeline > 1; }}};
-}
-
-/// The steps of the whole run; none where they need its data.
-[[nodiscard]] std::optional<std::int64_t> batches_of_run(candidate const& c) {
-  try {
-    return total_batches(clock_of(c.config.data, c.config.run));
-  } catch (parallel::error const&) {  // epochs need the data
-    return std::nullopt;
-  }
 }
 
 /// The seconds of a step of `c` on other machines.
@@ -153,29 +142,6 @@ void print_best(std::vector<candidate> const& found, parallel::cluster::cluster 
            reason_of(best->prediction)});
   }
   fmt::print("{}\n", mpt::console::markdown_table(kinds, {false, false, true, true, false}));
-}
-
-std::optional<double> days_of_run(candidate const& c) {
-  auto const batches = batches_of_run(c);
-  if (!batches) return std::nullopt;
-  return static_cast<double>(*batches) * c.prediction.seconds / 86400;
-}
-
-void print_duration(candidate const& best, parallel::cluster::cluster const& machines) {
-  auto const days = days_of_run(best);
-  if (!days) {
-    fmt::print("max_duration is in epochs: how long the run takes needs its data\n");
-    return;
-  }
-  double const device_hours = 24 * *days * machines.devices();
-  fmt::print("the run: {} steps, {:.1f} days, {} device hours",
-             mpt::console::grouped(*batches_of_run(best)), *days,
-             mpt::console::grouped(static_cast<std::int64_t>(device_hours)));
-  if (machines.price > 0)
-    fmt::print(", {} at {} an hour",
-               mpt::console::grouped(static_cast<std::int64_t>(device_hours * machines.price)),
-               machines.price);
-  fmt::print("\n");
 }
 
 void print_sensitivity(candidate const& best, parallel::cluster::cluster const& machines) {

@@ -51,6 +51,23 @@ in_node = best([x for x in data_only if "replicate" in x["layout"]])
 assert in_node < over_all, (in_node, over_all)
 PYTHON
 
+# a run on one device: its evaluation is forward passes alone, its time has parts that sum up
+plan "$source_root/apps/configs/mpt/125m.yaml" cluster=h100x1x1 layout=file ranks=1 zero_stage=0 global_train_batch_size=4 \
+  device_train_microbatch_size=4 device_eval_batch_size=4 eval_subset_num_batches=1 fsdp_config.activation_checkpointing=false \
+  price=2 --json run.json
+grep -q 'the run: 4,800 steps, .* device hours, goodput [0-9.]* %, .* at 2 an hour' out || { cat out >&2; fail "the run"; }
+python3 - << 'PYTHON' || fail "the parts of the run"
+import json
+document = json.load(open("run.json"))
+run, step = document["run"], document["layouts"][0]["seconds"]
+assert 0.25 * step < run["evaluation_seconds"] < 0.4 * step, (run, step)
+assert run["seconds"]["training"] == 4800 * step and run["evaluations"] == 10 and run["saves"] == 10
+total = sum(run["seconds"].values())
+assert abs(run["days"] * 86400 - total) < 1e-6 * total and abs(run["device_hours"] - total / 3600) < 1e-6 * total
+assert abs(run["goodput"] - run["seconds"]["training"] / total) < 1e-9 and run["cost"] == 2 * run["device_hours"]
+assert 12 * 124e6 < run["checkpoint_bytes"] < 12 * 126e6  # weights and two states of 4 bytes
+PYTHON
+
 cat > published.csv <<'CSV'
 source,model,params,layers,hidden,seq,gpu,gpus,dp,tp,pp,cp,ep,zero,micro_batch,global_batch,precision,recompute,step_s,notes
 someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,8,8,1,1,1,,3,8,512,bf16,none,2.0,
@@ -68,5 +85,7 @@ refused "'h10' is not known; there are h100" "$config" cluster=h10x8
 refused "'fast' is not a rate" "$config" cluster=h100x8 network=fast
 refused "no layout fits on h100x1; on 16 nodes one does" "$source_root/apps/configs/mpt/30b.yaml" cluster=h100x1
 "$programs/plan" --show-cluster h100 > mine.yaml || fail "--show-cluster"
+sed 's/node_days: [0-9]*/node_days: 0.001/' mine.yaml > broken.yaml
+refused "it would not end; try save_interval=" "$config" cluster=broken.yaml:2
 plan "$config" cluster=mine.yaml:2 --json mine.json
 cmp -s <(grep seconds mine.json) <(grep seconds fast.json) || fail "a cluster of a file is another than the known one"

@@ -14,6 +14,11 @@ namespace mpt {
                                                                 std::string const& gpu,
                                                                 std::string const& notes);
 
+/// The costs of a program, by its name with or without its owner ("llm-foundry"), on a device such
+/// as "h100", in bf16. Throws `error` where they are not known.
+[[nodiscard]] parallel::cluster::program_costs costs_of_named_program(std::string const& name,
+                                                                      std::string const& device);
+
 namespace detail {
 
 /// The text of programs.yaml.
