@@ -68,6 +68,13 @@ assert abs(run["goodput"] - run["seconds"]["training"] / total) < 1e-9 and run["
 assert 12 * 124e6 < run["checkpoint_bytes"] < 12 * 126e6  # weights and two states of 4 bytes
 PYTHON
 
+# the costs of another program make a run longer
+plan "$config" cluster=h100x8x2 layout=file program=llm-foundry --json other.json
+plan "$config" cluster=h100x8x2 layout=file --json own.json
+python3 -c 'import json; a, b = (json.load(open(f))["layouts"][0]["seconds"] for f in ("other.json", "own.json")); assert 1.1 * b < a < 3 * b' ||
+  fail "the costs of a program"
+refused "program=nobody: its costs on h100 are not known; there are those of mosaicml/llm-foundry" "$config" cluster=h100x8 program=nobody
+
 cat > published.csv <<'CSV'
 source,model,params,layers,hidden,seq,gpu,gpus,dp,tp,pp,cp,ep,zero,micro_batch,global_batch,precision,recompute,step_s,notes
 someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,8,8,1,1,1,,3,8,512,bf16,none,2.0,
