@@ -31,7 +31,8 @@ struct candidate {
                                          parallel::cluster::cluster const& machines);
 
 /// The layouts that fit, the fastest first, of all that the cluster allows; the best of them with
-/// the variations that make them faster.
+/// the variations that make them faster. Only where nothing fits are the optimizer's states kept in
+/// the host's memory.
 [[nodiscard]] std::vector<candidate> best_layouts(training_file& source,
                                                   std::vector<std::string> const& overrides,
                                                   parallel::cluster::cluster const& machines);

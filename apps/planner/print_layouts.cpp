@@ -22,6 +22,19 @@ constexpr std::size_t printed_layouts = 10;
   return seconds < 10 ? fmt::format("{:.3f}", seconds) : fmt::format("{:.1f}", seconds);
 }
 
+/// Numbers with equal neighbours together: "2 17x3 2".
+[[nodiscard]] std::string runs_text(std::vector<int> const& numbers) {
+  std::string out;
+  for (auto first = numbers.begin(); first != numbers.end();) {
+    auto const last = std::find_if(first, numbers.end(), [&](int n) { return n != *first; });
+    if (!out.empty()) out += ' ';
+    if (last - first > 1) out += fmt::format("{}x", last - first);
+    out += std::to_string(*first);
+    first = last;
+  }
+  return out;
+}
+
 [[nodiscard]] std::vector<std::string> table_row(candidate const& c) {
   auto const& p = c.prediction;
   return {name_of_layout(c),
@@ -115,6 +128,9 @@ std::string name_of_layout(candidate const& c) {
   out += fmt::format(", ZeRO {}, {} x {}", execution.zero_stage, c.plan.split.accumulation,
                      c.plan.split.microbatch);
   if (execution.recompute && !execution.recompute->empty()) out += ", recomputes";
+  if (!execution.parallelism.blocks_by_stage.empty())
+    out += ", stages of " + runs_text(execution.parallelism.blocks_by_stage) + " blocks";
+  if (execution.offload_optimizer) out += ", states on the host";
   if (execution.reduce_dtype == parallel::zero::reduce_dtype::bf16) out += ", bf16 sums";
   return out;
 }

@@ -68,6 +68,29 @@ assert abs(run["goodput"] - run["seconds"]["training"] / total) < 1e-9 and run["
 assert 12 * 124e6 < run["checkpoint_bytes"] < 12 * 126e6  # weights and two states of 4 bytes
 PYTHON
 
+# the search finds nothing slower than the best of all combinations of some settings, each predicted alone
+python3 - "$programs/plan" "$source_root/apps/configs/mpt/125m.yaml" << 'PYTHON' || fail "the search misses a layout"
+import itertools, json, subprocess, sys
+plan, config = sys.argv[1:]
+def seconds(*settings):
+    command = [plan, config, "cluster=v100x4x1", "global_train_batch_size=64", *settings, "--json", "one.json"]
+    if subprocess.run(command, capture_output=True).returncode: return None
+    return json.load(open("one.json"))["layouts"][0]["seconds"]
+best, alone = seconds(), []
+for zero, tensor, pipeline, microbatch in itertools.product((0, 1, 3), (1, 2), (1, 2), (1, 4, 16)):
+    for schedule, stages in (("1f1b", 1), ("zb-h1", 1), ("interleaved", 2))[:3 if pipeline > 1 else 1]:
+        alone.append(seconds("layout=file", f"zero_stage={zero}", f"parallelism.tensor={tensor}", f"parallelism.pipeline={pipeline}",
+                             f"parallelism.sequence_parallel={str(tensor > 1).lower()}", f"parallelism.schedule={schedule}",
+                             f"parallelism.stages_per_rank={stages}", f"device_train_microbatch_size={microbatch}"))
+alone = [x for x in alone if x]
+assert len(alone) > 50 and best <= min(alone), (len(alone), best, min(alone))
+PYTHON
+# states are in the host's memory only where nothing fits without
+plan "$source_root/apps/configs/mpt/7b.yaml" cluster=h100x1x1
+grep -q 'offload_optimizer=true' out || { cat out >&2; fail "nothing fits on one device"; }
+plan "$source_root/apps/configs/mpt/7b.yaml" cluster=h100x2x1
+! grep -q 'states on the host' out || { cat out >&2; fail "states on the host where they need not be"; }
+
 # the costs of another program make a run longer
 plan "$config" cluster=h100x8x2 layout=file program=llm-foundry --json other.json
 plan "$config" cluster=h100x8x2 layout=file --json own.json
@@ -90,7 +113,7 @@ python3 -c 'import json; rows = json.load(open("check.json"))["rows"]; assert le
 refused "which cluster? write cluster=h100x8x64" "$config"
 refused "'h10' is not known; there are h100" "$config" cluster=h10x8
 refused "'fast' is not a rate" "$config" cluster=h100x8 network=fast
-refused "no layout fits on h100x1; on 16 nodes one does" "$source_root/apps/configs/mpt/30b.yaml" cluster=h100x1
+refused "no layout fits on h100x1; on 4 nodes one does" "$source_root/apps/configs/mpt/30b.yaml" cluster=h100x1
 "$programs/plan" --show-cluster h100 > mine.yaml || fail "--show-cluster"
 sed 's/node_days: [0-9]*/node_days: 0.001/' mine.yaml > broken.yaml
 refused "it would not end; try save_interval=" "$config" cluster=broken.yaml:2
