@@ -43,7 +43,7 @@ class layout_search {
 
   /// The candidates that fit, the fastest first. `additions`: settings of every one.
   [[nodiscard]] std::vector<candidate> search(mpt::settings const& additions) && {
-    for (auto const& layout : layout_settings(source_.load(overrides_), machines_))
+    for (auto const& layout : layout_settings(load_plan(source_, overrides_), machines_))
       try_layout(mpt::with_changes(layout, additions));
     sort_by_time(found_);
     for (auto const& start : starts()) improve(start);
@@ -113,11 +113,18 @@ class layout_search {
 
 }  // namespace
 
+mpt::train_config load_plan(training_file& source, std::vector<std::string> overrides) {
+  overrides.emplace_back("dry_run=true");  // weights of the hub are not downloaded
+  auto out = source.load(overrides);
+  out.run.dry_run = false;
+  return out;
+}
+
 candidate predict_settings(training_file& source, std::vector<std::string> const& overrides,
                            mpt::settings settings, parallel::cluster::cluster const& machines) {
   auto with_settings = overrides;
   with_settings.insert(with_settings.end(), settings.begin(), settings.end());
-  candidate out{.settings = std::move(settings), .config = source.load(with_settings)};
+  candidate out{.settings = std::move(settings), .config = load_plan(source, with_settings)};
   int const ranks = machines.devices();
   shard_within(out.config.execution.parallelism, ranks, machines.devices_on_node);
   with_element(out.config.execution.precision, [&]<class T>(T) {

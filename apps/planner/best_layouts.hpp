@@ -23,6 +23,10 @@ struct candidate {
   mpt::prediction prediction{};
 };
 
+/// Reads the file of a run that is only planned: what the plan does not need is not downloaded.
+[[nodiscard]] mpt::train_config load_plan(training_file& source,
+                                          std::vector<std::string> overrides);
+
 /// The run with additional settings, predicted where it fits. Throws `error` for settings that
 /// cannot be.
 [[nodiscard]] candidate predict_settings(training_file& source,

@@ -32,6 +32,38 @@ PYTHON
 # the settings of the best layout are a run's, which fits by the run's own plan
 read -ra words <<< "$settings"
 "$programs/pretrain" "$config" "${words[@]}" ranks=16 dry_run=true device_memory=77GiB > dry 2>&1 || { cat dry >&2; fail "dry run"; }
+# so is the file that --write leaves, of any family and with adapters
+mkdir llama qwen
+cp tokenizer/* llama
+cp tokenizer/* qwen
+cat > llama/config.json << 'JSON'
+{"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 16, "vocab_size": 128256, "num_attention_heads": 32,
+ "num_key_value_heads": 8, "intermediate_size": 8192, "head_dim": 64, "max_position_embeddings": 2048, "tie_word_embeddings": true}
+JSON
+cat > qwen/config.json << 'JSON'
+{"model_type": "qwen2", "hidden_size": 1536, "num_hidden_layers": 28, "vocab_size": 151936, "num_attention_heads": 12,
+ "num_key_value_heads": 2, "intermediate_size": 8960, "max_position_embeddings": 2048, "tie_word_embeddings": true}
+JSON
+finetuned=$source_root/apps/configs/finetune.yaml
+written() { # program, arguments of the plan
+  local program=$1
+  shift
+  plan "$@" cluster=h100x8x2 --write "run.yaml" --json written.json
+  grep -q "^  $program run.yaml" out || { cat out >&2; fail "plan $* --write does not name $program"; }
+  "$programs/$program" run.yaml dry_run=true device_memory=77GiB > dry 2>&1 || { cat dry >&2; fail "the file of plan $*"; }
+  grep -q '^fits: ' dry || { cat dry >&2; fail "the file of plan $* does not fit"; }
+  plan run.yaml cluster=h100x8x2 layout=file --json again.json
+  python3 -c 'import json; a, b = (json.load(open(f))["layouts"][0] for f in ("written.json", "again.json"))
+assert a["layout"] == b["layout"] and a["seconds"] == b["seconds"], (a["layout"], b["layout"])' || fail "the file of plan $* is another run"
+}
+written pretrain "$config"
+for model in llama qwen; do
+  written finetune "$finetuned" model.name=hf_causal_lm model.pretrained_model_name_or_path=$model tokenizer.name=$model \
+    train_loader.dataset.packing_ratio= max_duration=100ba eval_interval=50ba save_interval=50ba
+done
+written finetune "$finetuned" model.name=hf_causal_lm model.pretrained_model_name_or_path=llama tokenizer.name=llama max_duration=100ba \
+  "model.peft_config={peft_type: LORA, r: 16, lora_alpha: 32, target_modules: all-linear}" train_loader.dataset.packing_ratio= eval_interval=50ba save_interval=50ba
+refused "--write: " "$config" cluster=h100x8 --write "$config"
 plan "$config" cluster=h100x8 scale=1,2 price=2
 grep -qE '^\| *2 \| *16 \|.*yes' out || { cat out >&2; fail "no scaling table"; }
 
