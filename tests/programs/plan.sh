@@ -63,6 +63,23 @@ for model in llama qwen; do
 done
 written finetune "$finetuned" model.name=hf_causal_lm model.pretrained_model_name_or_path=llama tokenizer.name=llama max_duration=100ba \
   "model.peft_config={peft_type: LORA, r: 16, lora_alpha: 32, target_modules: all-linear}" train_loader.dataset.packing_ratio= eval_interval=50ba save_interval=50ba
+# a training program compares its layout with the best one
+compared() { # pretrain's arguments
+  "$programs/pretrain" "$config" dry_run=true ranks=16 device_memory=77GiB plan=true "$@" > out 2> log || { cat log >&2; fail "pretrain plan=true $*"; }
+}
+compared cluster=h100x8x2 zero_stage=3 parallelism.tensor=8
+grep -q '^plan: by h100x8x2 a step of this layout takes .* % more than .*; set zero_stage=' log || { cat out log >&2; fail "a slow layout is not named"; }
+read -ra words <<< "$settings"
+compared cluster=h100x8x2 "${words[@]}"
+grep -q '^plan: by h100x8x2 no layout is much faster than this one' log || { cat out log >&2; fail "the best layout is said to be slow"; }
+training_refused() { # text, arguments
+  ! "$programs/pretrain" small.yaml autoresume=false max_duration=1ba "${@:2}" > out 2> log || fail "pretrain ${*:2} is not refused"
+  grep -qF -- "$1" log || { cat log >&2; fail "pretrain ${*:2} does not say: $1"; }
+}
+training_refused "is not known; describe the machine and give cluster=FILE" plan=true
+training_refused "plan=perhaps: expected true or false" plan=perhaps
+training_refused "add plan=true, or use the program plan" cluster=h100x8
+training_refused "cluster=h100x8 has 8 devices, but the run has 2 ranks" plan=true ranks=2 cluster=h100x8
 refused "--write: " "$config" cluster=h100x8 --write "$config"
 plan "$config" cluster=h100x8 scale=1,2 price=2
 grep -qE '^\| *2 \| *16 \|.*yes' out || { cat out >&2; fail "no scaling table"; }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <mpt/ascii.hpp>
 #include <mpt/yaml/document.hpp>
 #include <mpt/yaml/scalar.hpp>
 
@@ -272,6 +273,17 @@ cluster::cluster read_cluster(std::string const& text, double rate) {
   out.name = text;
   if (rate > 0) out.links.node_link.rate = rate / out.devices_on_node;
   return out;
+}
+
+std::string known_device_in(std::string_view text) {
+  std::string letters;  // of "NVIDIA GeForce RTX 4090": nvidiageforcertx4090
+  for (char const c : lower_case(text))
+    if (c != ' ' && c != '-') letters += c;
+  std::string found;
+  for (auto const& key : known_document().keys)
+    if (letters.find(key.name) != std::string::npos && key.name.size() > found.size())
+      found = key.name;
+  return found;
 }
 
 std::string cluster_file(std::string_view name) {

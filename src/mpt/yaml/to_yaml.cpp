@@ -23,14 +23,14 @@ namespace {
   return out + '"';
 }
 
-/// Whether text without quotes is read as the same scalar, also in a list of one line.
+/// Whether text without quotes is read as the same scalar on a line of its own.
 [[nodiscard]] bool is_plain(std::string_view text) {
   constexpr std::string_view indicators = "?:,[]{}#&*!|>'\"%@`-~ ";
   if (text.empty() || text == "null" || text == "Null" || text == "NULL" || text.back() == ' ')
     return false;
   bool const is_negative = text.size() > 1 && text[0] == '-' && text[1] != ' ' && text[1] != '-';
   if (!is_negative && indicators.find(text.front()) != std::string_view::npos) return false;
-  return text.find_first_of("\n\t\r,[]{}#\"") == std::string_view::npos &&
+  return text.find_first_of("\n\t\r#") == std::string_view::npos &&
          text.find(": ") == std::string_view::npos && text.back() != ':';
 }
 
@@ -43,11 +43,15 @@ namespace {
   return is_plain(name) ? name : double_quoted(name);
 }
 
+/// Whether an item of a list may stand in one line with the others.
+[[nodiscard]] bool is_short(config_node const& item) {
+  if (item.is_null()) return true;
+  return item.is_scalar() &&
+         (item.is_string || item.text.find_first_of(",[]{}") == std::string::npos);
+}
+
 [[nodiscard]] bool is_in_one_line(config_node const& node) {
-  return node.items.empty() ||
-         (node.is_list() && std::ranges::all_of(node.items, [](auto const& i) {
-            return i.is_null() || i.is_scalar();
-          }));
+  return node.items.empty() || (node.is_list() && std::ranges::all_of(node.items, is_short));
 }
 
 [[nodiscard]] std::string one_line(config_node const& node) {

@@ -80,6 +80,14 @@ TEST_CASE("cluster: disks and failures are read, and their defaults fill the res
                        doctest::Contains("write"), parallel::error);
 }
 
+TEST_CASE("cluster: the names that drivers give to GPUs mean known devices") {
+  CHECK(mpt::known_device_in("GPU 0, NVIDIA H100 80GB HBM3") == "h100");
+  CHECK(mpt::known_device_in("NVIDIA GeForce RTX 4090") == "rtx4090");
+  CHECK(mpt::known_device_in("NVIDIA GB200") == "gb200");
+  CHECK(mpt::known_device_in("NVIDIA A100-SXM4-80GB") == "a100");
+  CHECK(mpt::known_device_in("a CPU of 2 cores").empty());
+}
+
 TEST_CASE("cluster: what cannot be is refused in one sentence") {
   CHECK_THROWS_WITH_AS(
       static_cast<void>(mpt::read_cluster("h10x8")),

@@ -32,6 +32,7 @@ TEST_CASE("YAML text: scalars, lists and mappings are read again as they were") 
   check_is_read_again("a: 'it''s \"so\"\\n'\nb: \"tab\\there: #1\"\nc: |\n  two\n  lines\n");
   check_is_read_again("a: '-'\nb: '- x'\nc: 'x: y'\nd: ''\ne: ' z '\nf: größe\n'k: 1': 2\n");
   check_is_read_again("a: x,y\nb: {c: 'a,b', d: 010, e: 1:30, f: 2ep, g: yes, h: '010'}\n");
+  check_is_read_again("a:\n- x,y\n- '[z'\n- w\n");
 }
 
 TEST_CASE("YAML text: every file of this repository for a run is read again as it was") {
