@@ -15,6 +15,7 @@
 
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
+#include <mpt/plan/known_programs.hpp>
 #include <mpt/plan/read_cluster.hpp>
 #include <mpt/plan/trace.hpp>
 #include <mpt/yaml/scalar.hpp>
@@ -26,21 +27,21 @@
 #include <planner/best_layouts.hpp>
 #include <planner/check_table.hpp>
 #include <planner/print_layouts.hpp>
+#include <planner/print_run.hpp>
+#include <planner/run_file.hpp>
 
 namespace {
 
 /// The settings that are for the plan itself, taken out of those for the file.
 struct plan_settings {
-  std::string cluster, network, layout, scale, price;
+  std::string cluster, network, layout, scale, price, program;
 };
 
 plan_settings take_settings(std::vector<std::string>& overrides) {
   plan_settings out;
-  std::pair<std::string_view, std::string*> const keys[] = {{"cluster=", &out.cluster},
-                                                            {"network=", &out.network},
-                                                            {"layout=", &out.layout},
-                                                            {"scale=", &out.scale},
-                                                            {"price=", &out.price}};
+  std::pair<std::string_view, std::string*> const keys[] = {
+      {"cluster=", &out.cluster}, {"network=", &out.network}, {"layout=", &out.layout},
+      {"scale=", &out.scale},     {"price=", &out.price},     {"program=", &out.program}};
   for (auto const& [key, target] : keys)
     std::erase_if(overrides, [key = key, target = target](std::string const& text) {
       if (!text.starts_with(key)) return false;
@@ -95,12 +96,12 @@ void print_scaling(apps::training_file& source, std::vector<std::string> const& 
     double const rate = found.front().prediction.tokens_per_second;
     if (first_rate == 0) first_rate = rate / nodes;
     double const share = rate / nodes / first_rate;
-    auto const days = days_of_run(found.front());
+    auto const run = apps::duration_of(found.front(), machines);
     rows.push_back({std::to_string(nodes), std::to_string(machines.devices()),
                     name_of_layout(found.front()),
                     mpt::console::grouped(static_cast<std::int64_t>(rate)),
                     fmt::format("{:.0f} %", 100 * share), share >= 0.8 ? "yes" : "no",
-                    days ? fmt::format("{:.1f}", *days) : ""});
+                    run ? fmt::format("{:.1f}", run->total() / 86400) : ""});
   }
   fmt::print("{}",
              mpt::console::markdown_table(rows, {true, true, false, true, true, false, true}));
@@ -113,9 +114,16 @@ std::string trace_text(apps::candidate const& c, parallel::cluster::cluster cons
   });
 }
 
+/// The files that a plan writes; "": none.
+struct plan_files {
+  std::filesystem::path trace;
+  std::filesystem::path run;  ///< the training YAML of the best layout
+};
+
 void foretell(std::filesystem::path const& file, std::vector<std::string> overrides,
-              apps::results_file const& json, std::filesystem::path const& trace) {
-  apps::check_report_file("--trace", trace, {file});
+              apps::results_file const& json, plan_files const& files) {
+  apps::check_report_file("--trace", files.trace, {file});
+  apps::check_report_file("--write", files.run, {file});
   auto const settings = take_settings(overrides);
   parallel::require(!settings.cluster.empty(), "plan: which cluster? write cluster=h100x8x64");
   auto machines = mpt::read_cluster(
@@ -126,6 +134,8 @@ void foretell(std::filesystem::path const& file, std::vector<std::string> overri
                       ": expected the price of a device for an hour");
     machines.price = *price;
   }
+  if (!settings.program.empty())
+    machines.program = mpt::known_programs().costs_by_name(settings.program, machines.device.name);
   parallel::require(settings.layout.empty() || settings.layout == "file",
                     "layout=", settings.layout,
                     ": there is layout=file, the layout that the file has");
@@ -143,24 +153,34 @@ void foretell(std::filesystem::path const& file, std::vector<std::string> overri
   nlohmann::ordered_json document{{"cluster", machines.name}, {"devices", machines.devices()}};
   auto& layouts = document["layouts"] = nlohmann::ordered_json::array();
   for (auto const& c : found) layouts.push_back(json_of(c));
+  auto const run = apps::duration_of(found.front(), machines);
+  if (run) document["run"] = apps::json_of(*run, machines);
   json.write(document);
-  if (!trace.empty()) apps::write_report_file(trace, trace_text(found.front(), machines));
+  if (!files.trace.empty())
+    apps::write_report_file(files.trace, trace_text(found.front(), machines));
+  if (!files.run.empty())
+    apps::write_report_file(files.run,
+                            apps::run_file_text(file, overrides, found.front(), machines));
   if (json.is_printed_alone()) return;
   fmt::print("{} on {}: {} devices, {} each\n\n", found.front().config.run.name, machines.name,
              machines.devices(),
              mpt::console::bytes(static_cast<double>(machines.available_memory())));
   print_best(found, machines);
-  print_duration(found.front(), machines);
+  apps::print_duration(run, machines);
   print_sensitivity(found.front(), machines);
-  if (!found.front().settings.empty())
-    fmt::print("run it with\n  pretrain {} {}\n", file.string(),
+  auto const program = apps::program_of_run(found.front().config);
+  if (!files.run.empty())
+    fmt::print("run it with\n  {} {}\n", program, files.run.string());
+  else if (!found.front().settings.empty())
+    fmt::print("run it with\n  {} {} {}\n", program, file.string(),
                fmt::join(found.front().settings, " "));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::filesystem::path file, published, trace;
+  std::filesystem::path file, published;
+  plan_files files;
   std::vector<std::string> overrides;
   CLI::App app{"Foretell a training run on a cluster: its fastest layouts, memory and time"};
   apps::add_examples(
@@ -172,17 +192,20 @@ int main(int argc, char** argv) {
   check->add_option("table", published, "CSV file")->required()->check(CLI::ExistingFile);
   json.add_to(*check, "every row's prediction");
   plan_json.add_to(app, "every layout that fits");
-  app.add_option("--trace", trace,
+  app.add_option("--write", files.run,
+                 "write the best layout's training YAML, which pretrain or finetune runs");
+  app.add_option("--trace", files.trace,
                  "write a step of the best layout to this file, which Chrome and Perfetto show");
   app.add_option("--show-cluster", shown, "print a known cluster as a file to change");
   app.add_option("config", file, "training YAML")->check(CLI::ExistingFile);
   app.add_option("overrides", overrides,
-                 "cluster=NAME, network=RATE, and key.sub=value, which replaces the YAML's value");
+                 "cluster=NAME, network=RATE, program=NAME, and key.sub=value, which replaces the "
+                 "YAML's value");
   auto const body = [&] {
     if (check->parsed()) return apps::check_table(published, json);
     if (!shown.empty()) return fmt::print("{}", mpt::cluster_file(shown));
     parallel::require(!file.empty(), "plan: which run? give a training YAML");
-    foretell(file, overrides, plan_json, trace);
+    foretell(file, overrides, plan_json, files);
   };
   return apps::run(app, argc, argv, true, body);
 }

@@ -23,6 +23,10 @@ struct candidate {
   mpt::prediction prediction{};
 };
 
+/// Reads the file of a run that is only planned: what the plan does not need is not downloaded.
+[[nodiscard]] mpt::train_config load_plan(training_file& source,
+                                          std::vector<std::string> overrides);
+
 /// The run with additional settings, predicted where it fits. Throws `error` for settings that
 /// cannot be.
 [[nodiscard]] candidate predict_settings(training_file& source,
@@ -31,7 +35,8 @@ struct candidate {
                                          parallel::cluster::cluster const& machines);
 
 /// The layouts that fit, the fastest first, of all that the cluster allows; the best of them with
-/// the variations that make them faster.
+/// the variations that make them faster. Only where nothing fits are the optimizer's states kept in
+/// the host's memory.
 [[nodiscard]] std::vector<candidate> best_layouts(training_file& source,
                                                   std::vector<std::string> const& overrides,
                                                   parallel::cluster::cluster const& machines);

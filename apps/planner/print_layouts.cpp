@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -11,7 +10,6 @@
 
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
-#include <mpt/yaml/time.hpp>
 
 #include <cli/with_element.hpp>
 
@@ -22,6 +20,19 @@ constexpr std::size_t printed_layouts = 10;
 
 [[nodiscard]] std::string seconds_text(double seconds) {
   return seconds < 10 ? fmt::format("{:.3f}", seconds) : fmt::format("{:.1f}", seconds);
+}
+
+/// Numbers with equal neighbours together: "2 17x3 2".
+[[nodiscard]] std::string runs_text(std::vector<int> const& numbers) {
+  std::string out;
+  for (auto first = numbers.begin(); first != numbers.end();) {
+    auto const last = std::find_if(first, numbers.end(), [&](int n) { return n != *first; });
+    if (!out.empty()) out += ' ';
+    if (last - first > 1) out += fmt::format("{}x", last - first);
+    out += std::to_string(*first);
+    first = last;
+  }
+  return out;
 }
 
 [[nodiscard]] std::vector<std::string> table_row(candidate const& c) {
@@ -67,15 +78,6 @@ struct layout_kind {
                 c.config.execution.parallelism.pipeline == 1;
        }},
       {"pipeline", [](candidate const& c) { return c.config.execution.parallelism.pipeline > 1; }}};
-}
-
-/// The steps of the whole run; none where they need its data.
-[[nodiscard]] std::optional<std::int64_t> batches_of_run(candidate const& c) {
-  try {
-    return total_batches(clock_of(c.config.data, c.config.run));
-  } catch (parallel::error const&) {  // epochs need the data
-    return std::nullopt;
-  }
 }
 
 /// The seconds of a step of `c` on other machines.
@@ -126,6 +128,9 @@ std::string name_of_layout(candidate const& c) {
   out += fmt::format(", ZeRO {}, {} x {}", execution.zero_stage, c.plan.split.accumulation,
                      c.plan.split.microbatch);
   if (execution.recompute && !execution.recompute->empty()) out += ", recomputes";
+  if (!execution.parallelism.blocks_by_stage.empty())
+    out += ", stages of " + runs_text(execution.parallelism.blocks_by_stage) + " blocks";
+  if (execution.offload_optimizer) out += ", states on the host";
   if (execution.reduce_dtype == parallel::zero::reduce_dtype::bf16) out += ", bf16 sums";
   return out;
 }
@@ -153,29 +158,6 @@ void print_best(std::vector<candidate> const& found, parallel::cluster::cluster 
            reason_of(best->prediction)});
   }
   fmt::print("{}\n", mpt::console::markdown_table(kinds, {false, false, true, true, false}));
-}
-
-std::optional<double> days_of_run(candidate const& c) {
-  auto const batches = batches_of_run(c);
-  if (!batches) return std::nullopt;
-  return static_cast<double>(*batches) * c.prediction.seconds / 86400;
-}
-
-void print_duration(candidate const& best, parallel::cluster::cluster const& machines) {
-  auto const days = days_of_run(best);
-  if (!days) {
-    fmt::print("max_duration is in epochs: how long the run takes needs its data\n");
-    return;
-  }
-  double const device_hours = 24 * *days * machines.devices();
-  fmt::print("the run: {} steps, {:.1f} days, {} device hours",
-             mpt::console::grouped(*batches_of_run(best)), *days,
-             mpt::console::grouped(static_cast<std::int64_t>(device_hours)));
-  if (machines.price > 0)
-    fmt::print(", {} at {} an hour",
-               mpt::console::grouped(static_cast<std::int64_t>(device_hours * machines.price)),
-               machines.price);
-  fmt::print("\n");
 }
 
 void print_sensitivity(candidate const& best, parallel::cluster::cluster const& machines) {

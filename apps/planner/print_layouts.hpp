@@ -1,8 +1,7 @@
 // print_layouts: what `plan` says of the layouts of a run: a table of the best, the best of every
-// kind with its reason, how long the run takes, and what the prediction depends on most.
+// kind with its reason, and what the prediction depends on most.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,13 +22,6 @@ namespace apps {
 
 /// Prints the ten fastest layouts, and the fastest of every kind.
 void print_best(std::vector<candidate> const& found, parallel::cluster::cluster const& machines);
-
-/// The days that the whole run takes; none where that needs its data, as with a duration in epochs.
-[[nodiscard]] std::optional<double> days_of_run(candidate const& c);
-
-/// Prints steps, days and device hours of the whole run, and what it costs where the cluster has
-/// a price.
-void print_duration(candidate const& best, parallel::cluster::cluster const& machines);
 
 /// Prints by how much a step gets longer when one of the cluster's rates is a fifth lower, and its
 /// time when all of them are a tenth better or worse.

@@ -53,6 +53,7 @@
 #include <launch/launch.hpp>
 #include <launch/launch_environment.hpp>
 #include <launch/launcher.hpp>
+#include <planner/compare_layout.hpp>
 #include <process/exit_code.hpp>
 #include <process/process.hpp>
 #include <process/program_facts.hpp>
@@ -411,11 +412,15 @@ void train(mpt::train_config const& config, apps::results_file const& json,
   mpt::console::say("{}", apps::compare_with_prediction(config, plan, summary));
 }
 
+/// Compares the layout of a run on these machines with the best, and says so on the primary rank.
+using layout_comparison = std::function<void(apps::run_machines const&, bool is_primary)>;
+
 /// Trains as one rank, on the device and in the precision that the configuration names.
 void train_rank(mpt::train_config const& config, apps::results_file const& json,
                 mpt::run_parts const& parts, parallel::any_communicator& comm,
                 apps::placement const& rank_placement, apps::engine const& engine,
-                mpt::run_hooks const& hooks, std::atomic<bool>& stopped) {
+                mpt::run_hooks const& hooks, layout_comparison const& compare,
+                std::atomic<bool>& stopped) {
   apps::with_training_device(
       {.kind = config.execution.device,
        .local_rank = rank_placement.local_rank,
@@ -426,6 +431,9 @@ void train_rank(mpt::train_config const& config, apps::results_file const& json,
        .products = &engine},
       [&]<class Device>(Device& device, std::string const& name) {
         auto const supported = supported_config(device, config, comm.rank() == 0);
+        if (compare)
+          compare({.device = name, .ranks = comm.size(), .nodes = machines(comm)},
+                  comm.rank() == 0);
         if (supported.execution.precision == mpt::precision_kind::fp32)
           train<float>(supported, json, parts, comm, device, name, rank_placement, hooks, stopped);
         else if constexpr (apps::trains_in_bf16<Device>)
@@ -449,10 +457,12 @@ int ranks_on_one_machine(mpt::run_config const& run, mpt::execution_config const
 /// Prints the plan of a run, and looks for settings with which it would fit where it does not.
 void print_dry_run(mpt::train_config const& config, mpt::run_parts const& parts, int rank_count,
                    apps::engine const& engine, apps::training_file& source,
-                   std::vector<std::string> const& overrides, apps::results_file const& json) {
+                   std::vector<std::string> const& overrides, apps::results_file const& json,
+                   layout_comparison const& compare) {
   apps::with_training_device(
       {.kind = config.execution.device, .cores = apps::available_cores(), .products = &engine},
-      [&]<class Device>(Device& device, std::string const&) {
+      [&]<class Device>(Device& device, std::string const& name) {
+        if (compare) compare({.device = name, .ranks = rank_count}, true);
         auto const supported = config.execution.device_memory
                                    ? config
                                    : supported_config(device, config, apps::is_primary());
@@ -521,7 +531,10 @@ int train_program(int argc, char** argv, std::string const& description,
   CLI::App app{description};
   add_examples(app, examples);
   app.add_option("config", file, "training YAML")->required()->check(CLI::ExistingFile);
-  app.add_option("overrides", overrides, "key.sub=value, which replaces the YAML's value");
+  app.add_option(
+      "overrides", overrides,
+      "key.sub=value, which replaces the YAML's value; plan=true and cluster=NAME, which "
+      "compare the layout with the best one for these machines");
   app.add_flag("--keys", lists_keys,
                "instead of a run: print the keys that this YAML may have, with the forms of their "
                "values and the defaults");
@@ -531,8 +544,17 @@ int train_program(int argc, char** argv, std::string const& description,
     if (lists_keys) return print_keys(file, overrides);
     apps::require_own_launch();
     json.check({file});
+    auto const question = apps::take_layout_question(overrides);
     std::vector<mpt::written_key> written;
     apps::training_file source(file);
+    layout_comparison compare;
+    if (question.is_asked)
+      compare = [&](apps::run_machines const& machines, bool is_primary) {
+        auto const cluster = apps::cluster_in_question(question, machines);
+        if (is_primary)
+          mpt::console::say("{}\n",
+                            apps::compare_layout(source, overrides, cluster, machines.ranks));
+      };
     auto config = source.load(overrides, [&](mpt::config_node const& document) {
       written = mpt::written_keys(document);
     });
@@ -587,7 +609,7 @@ int train_program(int argc, char** argv, std::string const& description,
     if (is_primary())
       for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
     if (config.run.dry_run)
-      return print_dry_run(config, parts, rank_count, engine, source, overrides, json);
+      return print_dry_run(config, parts, rank_count, engine, source, overrides, json, compare);
     apps::stop_signals const signals(answers_to_signals(config.checkpoint.save_folder));
     parallel::shared_deadline const deadline =
         std::chrono::duration<double>(config.run.deadlines.setup);
@@ -604,7 +626,7 @@ int train_program(int argc, char** argv, std::string const& description,
             if (!is_equal && first_date != date) read_data(first_date);
             apps::check_same_inputs(facts, comm);
           }
-          train_rank(config, json, parts, comm, rank_placement, engine, hooks, stopped);
+          train_rank(config, json, parts, comm, rank_placement, engine, hooks, compare, stopped);
         });
     if (!stopped) return;
     parallel::require(!config.checkpoint.save_folder.empty(),

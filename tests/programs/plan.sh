@@ -32,6 +32,55 @@ PYTHON
 # the settings of the best layout are a run's, which fits by the run's own plan
 read -ra words <<< "$settings"
 "$programs/pretrain" "$config" "${words[@]}" ranks=16 dry_run=true device_memory=77GiB > dry 2>&1 || { cat dry >&2; fail "dry run"; }
+# so is the file that --write leaves, of any family and with adapters
+mkdir llama qwen
+cp tokenizer/* llama
+cp tokenizer/* qwen
+cat > llama/config.json << 'JSON'
+{"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 16, "vocab_size": 128256, "num_attention_heads": 32,
+ "num_key_value_heads": 8, "intermediate_size": 8192, "head_dim": 64, "max_position_embeddings": 2048, "tie_word_embeddings": true}
+JSON
+cat > qwen/config.json << 'JSON'
+{"model_type": "qwen2", "hidden_size": 1536, "num_hidden_layers": 28, "vocab_size": 151936, "num_attention_heads": 12,
+ "num_key_value_heads": 2, "intermediate_size": 8960, "max_position_embeddings": 2048, "tie_word_embeddings": true}
+JSON
+finetuned=$source_root/apps/configs/finetune.yaml
+written() { # program, arguments of the plan
+  local program=$1
+  shift
+  plan "$@" cluster=h100x8x2 --write "run.yaml" --json written.json
+  grep -q "^  $program run.yaml" out || { cat out >&2; fail "plan $* --write does not name $program"; }
+  "$programs/$program" run.yaml dry_run=true device_memory=77GiB > dry 2>&1 || { cat dry >&2; fail "the file of plan $*"; }
+  grep -q '^fits: ' dry || { cat dry >&2; fail "the file of plan $* does not fit"; }
+  plan run.yaml cluster=h100x8x2 layout=file --json again.json
+  python3 -c 'import json; a, b = (json.load(open(f))["layouts"][0] for f in ("written.json", "again.json"))
+assert a["layout"] == b["layout"] and a["seconds"] == b["seconds"], (a["layout"], b["layout"])' || fail "the file of plan $* is another run"
+}
+written pretrain "$config"
+for model in llama qwen; do
+  written finetune "$finetuned" model.name=hf_causal_lm model.pretrained_model_name_or_path=$model tokenizer.name=$model \
+    train_loader.dataset.packing_ratio= max_duration=100ba eval_interval=50ba save_interval=50ba
+done
+written finetune "$finetuned" model.name=hf_causal_lm model.pretrained_model_name_or_path=llama tokenizer.name=llama max_duration=100ba \
+  "model.peft_config={peft_type: LORA, r: 16, lora_alpha: 32, target_modules: all-linear}" train_loader.dataset.packing_ratio= eval_interval=50ba save_interval=50ba
+# a training program compares its layout with the best one
+compared() { # pretrain's arguments
+  "$programs/pretrain" "$config" dry_run=true ranks=16 device_memory=77GiB plan=true "$@" > out 2> log || { cat log >&2; fail "pretrain plan=true $*"; }
+}
+compared cluster=h100x8x2 zero_stage=3 parallelism.tensor=8
+grep -q '^plan: by h100x8x2 a step of this layout takes .* % more than .*; set zero_stage=' log || { cat out log >&2; fail "a slow layout is not named"; }
+read -ra words <<< "$settings"
+compared cluster=h100x8x2 "${words[@]}"
+grep -q '^plan: by h100x8x2 no layout is much faster than this one' log || { cat out log >&2; fail "the best layout is said to be slow"; }
+training_refused() { # text, arguments
+  ! "$programs/pretrain" small.yaml autoresume=false max_duration=1ba "${@:2}" > out 2> log || fail "pretrain ${*:2} is not refused"
+  grep -qF -- "$1" log || { cat log >&2; fail "pretrain ${*:2} does not say: $1"; }
+}
+training_refused "is not known; describe the machine and give cluster=FILE" plan=true
+training_refused "plan=perhaps: expected true or false" plan=perhaps
+training_refused "add plan=true, or use the program plan" cluster=h100x8
+training_refused "cluster=h100x8 has 8 devices, but the run has 2 ranks" plan=true ranks=2 cluster=h100x8
+refused "--write: " "$config" cluster=h100x8 --write "$config"
 plan "$config" cluster=h100x8 scale=1,2 price=2
 grep -qE '^\| *2 \| *16 \|.*yes' out || { cat out >&2; fail "no scaling table"; }
 
@@ -50,6 +99,53 @@ over_all = best([x for x in data_only if "replicate" not in x["layout"]])
 in_node = best([x for x in data_only if "replicate" in x["layout"]])
 assert in_node < over_all, (in_node, over_all)
 PYTHON
+
+# a run on one device: its evaluation is forward passes alone, its time has parts that sum up
+plan "$source_root/apps/configs/mpt/125m.yaml" cluster=h100x1x1 layout=file ranks=1 zero_stage=0 global_train_batch_size=4 \
+  device_train_microbatch_size=4 device_eval_batch_size=4 eval_subset_num_batches=1 fsdp_config.activation_checkpointing=false \
+  price=2 --json run.json
+grep -q 'the run: 4,800 steps, .* device hours, goodput [0-9.]* %, .* at 2 an hour' out || { cat out >&2; fail "the run"; }
+python3 - << 'PYTHON' || fail "the parts of the run"
+import json
+document = json.load(open("run.json"))
+run, step = document["run"], document["layouts"][0]["seconds"]
+assert 0.25 * step < run["evaluation_seconds"] < 0.4 * step, (run, step)
+assert run["seconds"]["training"] == 4800 * step and run["evaluations"] == 10 and run["saves"] == 10
+total = sum(run["seconds"].values())
+assert abs(run["days"] * 86400 - total) < 1e-6 * total and abs(run["device_hours"] - total / 3600) < 1e-6 * total
+assert abs(run["goodput"] - run["seconds"]["training"] / total) < 1e-9 and run["cost"] == 2 * run["device_hours"]
+assert 12 * 124e6 < run["checkpoint_bytes"] < 12 * 126e6  # weights and two states of 4 bytes
+PYTHON
+
+# the search finds nothing slower than the best of all combinations of some settings, each predicted alone
+python3 - "$programs/plan" "$source_root/apps/configs/mpt/125m.yaml" << 'PYTHON' || fail "the search misses a layout"
+import itertools, json, subprocess, sys
+plan, config = sys.argv[1:]
+def seconds(*settings):
+    command = [plan, config, "cluster=v100x4x1", "global_train_batch_size=64", *settings, "--json", "one.json"]
+    if subprocess.run(command, capture_output=True).returncode: return None
+    return json.load(open("one.json"))["layouts"][0]["seconds"]
+best, alone = seconds(), []
+for zero, tensor, pipeline, microbatch in itertools.product((0, 1, 3), (1, 2), (1, 2), (1, 4, 16)):
+    for schedule, stages in (("1f1b", 1), ("zb-h1", 1), ("interleaved", 2))[:3 if pipeline > 1 else 1]:
+        alone.append(seconds("layout=file", f"zero_stage={zero}", f"parallelism.tensor={tensor}", f"parallelism.pipeline={pipeline}",
+                             f"parallelism.sequence_parallel={str(tensor > 1).lower()}", f"parallelism.schedule={schedule}",
+                             f"parallelism.stages_per_rank={stages}", f"device_train_microbatch_size={microbatch}"))
+alone = [x for x in alone if x]
+assert len(alone) > 50 and best <= min(alone), (len(alone), best, min(alone))
+PYTHON
+# states are in the host's memory only where nothing fits without
+plan "$source_root/apps/configs/mpt/7b.yaml" cluster=h100x1x1
+grep -q 'offload_optimizer=true' out || { cat out >&2; fail "nothing fits on one device"; }
+plan "$source_root/apps/configs/mpt/7b.yaml" cluster=h100x2x1
+! grep -q 'states on the host' out || { cat out >&2; fail "states on the host where they need not be"; }
+
+# the costs of another program make a run longer
+plan "$config" cluster=h100x8x2 layout=file program=llm-foundry --json other.json
+plan "$config" cluster=h100x8x2 layout=file --json own.json
+python3 -c 'import json; a, b = (json.load(open(f))["layouts"][0]["seconds"] for f in ("other.json", "own.json")); assert 1.1 * b < a < 3 * b' ||
+  fail "the costs of a program"
+refused "program=nobody: its costs on h100 are not known; there are those of mosaicml/llm-foundry" "$config" cluster=h100x8 program=nobody
 
 cat > published.csv <<'CSV'
 source,model,params,layers,hidden,seq,gpu,gpus,dp,tp,pp,cp,ep,zero,micro_batch,global_batch,precision,recompute,step_s,notes
@@ -81,7 +177,9 @@ PYTHON
 refused "which cluster? write cluster=h100x8x64" "$config"
 refused "'h10' is not known; there are h100" "$config" cluster=h10x8
 refused "'fast' is not a rate" "$config" cluster=h100x8 network=fast
-refused "no layout fits on h100x1; on 16 nodes one does" "$source_root/apps/configs/mpt/30b.yaml" cluster=h100x1
+refused "no layout fits on h100x1; on 4 nodes one does" "$source_root/apps/configs/mpt/30b.yaml" cluster=h100x1
 "$programs/plan" --show-cluster h100 > mine.yaml || fail "--show-cluster"
+sed 's/node_days: [0-9]*/node_days: 0.001/' mine.yaml > broken.yaml
+refused "it would not end; try save_interval=" "$config" cluster=broken.yaml:2
 plan "$config" cluster=mine.yaml:2 --json mine.json
 cmp -s <(grep seconds mine.json) <(grep seconds fast.json) || fail "a cluster of a file is another than the known one"

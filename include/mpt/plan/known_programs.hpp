@@ -20,6 +20,11 @@ class known_programs {
   [[nodiscard]] std::optional<parallel::cluster::program_costs> costs(
       std::string const& program, std::string const& gpu, std::string const& notes) const;
 
+  /// The costs of a program, by its name with or without its owner ("llm-foundry"), on a device
+  /// such as "h100", in bf16. Throws `error` where they are not known.
+  [[nodiscard]] parallel::cluster::program_costs costs_by_name(std::string const& name,
+                                                               std::string const& device) const;
+
  private:
   struct entry {
     std::string program;

@@ -17,9 +17,27 @@ namespace mpt {
 [[nodiscard]] std::vector<settings> layout_settings(train_config const& config,
                                                     parallel::cluster::cluster const& machines);
 
-/// Variations of one of layout_settings: schedules of the pipeline, microbatches, recomputation,
-/// gradients exchanged in bf16, and the optimizer's states in the host's memory.
-[[nodiscard]] std::vector<settings> variations_of(settings const& layout,
-                                                  train_config const& config);
+/// What may vary in a layout, in the order in which a search tries it.
+enum class variation {
+  schedule,       ///< of the pipeline
+  microbatch,     ///< sequences of a forward pass
+  recomputation,  ///< of whole blocks, or none
+  shards,         ///< data ranks that divide the states, by nodes
+  stages,         ///< blocks of the stages of a pipeline
+  reduction       ///< whether gradients are exchanged in bf16
+};
+inline constexpr variation variations[] = {variation::schedule,      variation::microbatch,
+                                           variation::recomputation, variation::shards,
+                                           variation::stages,        variation::reduction};
+
+/// The settings to try, one after another, to vary a run on a cluster in one way.
+[[nodiscard]] std::vector<settings> alternatives(variation kind, train_config const& config,
+                                                 parallel::cluster::cluster const& machines);
+
+/// The settings to try for a layout that has no room, the fastest first.
+[[nodiscard]] std::vector<settings> roomier_settings(train_config const& config);
+
+/// `layout` with `changes`, each in the place of a setting of the same key.
+[[nodiscard]] settings with_changes(settings layout, settings const& changes);
 
 }  // namespace mpt

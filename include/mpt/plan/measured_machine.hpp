@@ -45,15 +45,16 @@ void calibrate(cluster::cluster& machines, train_config const& config, run_plan 
                std::span<host::timed_task const> tasks, std::size_t steps) {
   auto const plans =
       step_plans_of<T>(config.model, config.optimizer, config.execution, config.run, plan, false);
-  auto const work = detail::work_of_passes<T>(config, plan);
+  auto const work = detail::work_of_passes<T>(config, plan, detail::shape_of_step(config, plan));
   auto const paired =
       predict::pair_tasks(predict::operations_of(plans.front(), work), tasks, steps);
   auto& device = machines.device;
   cluster::calibrate(device, paired.operations);
   predict::axis_places const places(machines, plan.layout);
   predict::pass_times const none;
-  predict::step_costs const costs(machines, places, detail::sizes_of<T>(config, plan),
-                                  plans.front(), plan.by_pipeline_rank.front(), none);
+  predict::step_costs const costs(
+      machines, places, detail::sizes_of<T>(config, plan, detail::shape_of_step(config, plan)),
+      plans.front(), plan.by_pipeline_rank.front(), none);
   detail::calibrate_updates(device, paired, costs.moved_bytes());
   device.gap = paired.gap;
   device.memory_rate = detail::mean_rate(paired.operations);

@@ -50,6 +50,13 @@ template <class T>
 [[nodiscard]] simulated_run simulate_run(train_config const& config, run_plan const& plan,
                                          cluster::cluster const& machines);
 
+/// Simulates a round of evaluation of a planned run: a batch of device_eval_batch_size sequences of
+/// every data rank, for every rank of the pipeline. `loader`: the set's. `T`: as in simulate_run.
+template <class T>
+[[nodiscard]] simulated_run simulate_evaluation(train_config const& config, run_plan const& plan,
+                                                loader_config const& loader,
+                                                cluster::cluster const& machines);
+
 /// Predicts the steps of a planned run. `T`: the elements of the model; it must be those of the
 /// plan.
 template <class T>
@@ -71,21 +78,32 @@ void freeze_parameters(optimizer_config const& optimizer, Model& net) {
   });
 }
 
+/// The sequences of one pass, and what it is for.
+struct pass_shape {
+  index sequences = 0;
+  index length = 0;  ///< of whole sequences
+  pass mode = pass::training;
+};
+/// The passes of a step of training.
+[[nodiscard]] inline pass_shape shape_of_step(train_config const& config, run_plan const& plan) {
+  return {plan.split.microbatch, config.data.train_loader.max_seq_len};
+}
+
 /// The work of all passes of the stages of a pipeline, as a program computes them.
 template <class T>
 [[nodiscard]] predict::work_by_pass work_of_passes(train_config const& config, run_plan const& plan,
+                                                   pass_shape const& shape,
                                                    cluster::program_costs const& program = {}) {
   auto const& parallelism = config.execution.parallelism;
   auto in_passes = parallelism;
   in_passes.sequence_parallel &= program.overlaps_regions;
   model<T> net(config.model, planned_groups(in_passes), plan.recompute);
   freeze_parameters(config.optimizer, net);
-  auto const shape = sequences::shape_of(
-      plan.split.microbatch, config.data.train_loader.max_seq_len / parallelism.context);
+  auto const batch = sequences::shape_of(shape.sequences, shape.length / parallelism.context);
   predict::work_by_pass out;
   for (int rank = 0; rank < parallelism.pipeline; ++rank) {
     auto const stages = stages_of(config.model, parallelism, rank);
-    for (auto const& range : stages.ranges()) predict::add_work(out, net, range, shape);
+    for (auto const& range : stages.ranges()) predict::add_work(out, net, range, batch, shape.mode);
   }
   return out;
 }
@@ -106,10 +124,10 @@ template <class T>
 }
 
 template <class T>
-[[nodiscard]] predict::step_sizes sizes_of(train_config const& config, run_plan const& plan) {
+[[nodiscard]] predict::step_sizes sizes_of(train_config const& config, run_plan const& plan,
+                                           pass_shape const& shape) {
   auto const& parallelism = config.execution.parallelism;
-  double const rows = static_cast<double>(plan.split.microbatch) *
-                      static_cast<double>(config.data.train_loader.max_seq_len) /
+  double const rows = static_cast<double>(shape.sequences) * static_cast<double>(shape.length) /
                       parallelism.context /
                       (parallelism.sequence_parallel ? parallelism.tensor : 1);
   return {.place = train::place_in(plan.layout, level_of(config.execution)),
@@ -121,6 +139,26 @@ template <class T>
           .boundary_bytes = rows * static_cast<double>(config.model.d_model) * sizeof(T)};
 }
 
+/// Simulates a step, or a round of evaluation, whose passes have this shape.
+template <class T>
+[[nodiscard]] simulated_run simulate(train_config const& config, run_plan const& plan,
+                                     pass_shape const& shape, cluster::cluster const& machines) {
+  predict::axis_places const places(machines, plan.layout);
+  simulated_run out{.plans = step_plans_of<T>(config.model, config.optimizer, config.execution,
+                                              config.run, plan, false, shape.mode),
+                    .passes = times_of(work_of_passes<T>(config, plan, shape, machines.program),
+                                       config.model.n_layers, machines, places),
+                    .times = {}};
+  auto const sizes = sizes_of<T>(config, plan, shape);
+  std::vector<predict::step_costs> costs;
+  for (std::size_t rank = 0; rank < out.plans.size(); ++rank)
+    costs.emplace_back(machines, places, sizes, out.plans[rank], plan.by_pipeline_rank[rank],
+                       out.passes);
+  out.times = predict::simulate_step(
+      out.plans, [&](std::size_t rank, train::action const& a) { return costs[rank](a); });
+  return out;
+}
+
 /// Seconds, split and operations of a simulated step, of the rank that computes the longest.
 [[nodiscard]] prediction summary_of(simulated_run const& run);
 
@@ -129,21 +167,15 @@ template <class T>
 template <class T>
 simulated_run simulate_run(train_config const& config, run_plan const& plan,
                            cluster::cluster const& machines) {
-  predict::axis_places const places(machines, plan.layout);
-  simulated_run out{
-      .plans = step_plans_of<T>(config.model, config.optimizer, config.execution, config.run, plan,
-                                false),
-      .passes = detail::times_of(detail::work_of_passes<T>(config, plan, machines.program),
-                                 config.model.n_layers, machines, places),
-      .times = {}};
-  auto const sizes = detail::sizes_of<T>(config, plan);
-  std::vector<predict::step_costs> costs;
-  for (std::size_t rank = 0; rank < out.plans.size(); ++rank)
-    costs.emplace_back(machines, places, sizes, out.plans[rank], plan.by_pipeline_rank[rank],
-                       out.passes);
-  out.times = predict::simulate_step(
-      out.plans, [&](std::size_t rank, train::action const& a) { return costs[rank](a); });
-  return out;
+  return detail::simulate<T>(config, plan, detail::shape_of_step(config, plan), machines);
+}
+
+template <class T>
+simulated_run simulate_evaluation(train_config const& config, run_plan const& plan,
+                                  loader_config const& loader, cluster::cluster const& machines) {
+  return detail::simulate<T>(
+      config, plan, {config.evaluation.device_eval_batch_size, loader.max_seq_len, pass::inference},
+      machines);
 }
 
 template <class T>

@@ -31,6 +31,10 @@ namespace mpt {
 /// The bytes a second of "400Gb/s", "50GB/s" or "1.2e9". Throws `error` for anything else.
 [[nodiscard]] double parse_rate(std::string_view text);
 
+/// The known device that a driver's name of a GPU means, such as "NVIDIA H100 80GB HBM3"; "" if
+/// there is none.
+[[nodiscard]] std::string known_device_in(std::string_view text);
+
 namespace detail {
 
 /// The text of clusters.yaml.

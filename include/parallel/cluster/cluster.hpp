@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <string>
 
+#include <parallel/cluster/failures.hpp>
 #include <parallel/cluster/network.hpp>
 #include <parallel/cluster/processor.hpp>
 #include <parallel/cluster/program_costs.hpp>
+#include <parallel/cluster/storage.hpp>
 #include <parallel/core/error.hpp>
 
 namespace parallel::cluster {
@@ -18,6 +20,8 @@ struct cluster {
   processor device = {};
   program_costs program = {};  ///< of the program that trains
   network links = {};
+  storage disks = {};
+  failures interruptions = {};
   /// By how much longer the slower of two ranks takes than both in the mean, from one exchange to
   /// the next
   double jitter = 0;

@@ -89,10 +89,11 @@ class work_recorder final : public meta::access_observer {
 }  // namespace detail
 
 /// The work of every pass of the parts in `range` for a microbatch of the shape of `batch` (its
-/// views may be null) in training. Cost: three runs of the range on the meta device.
+/// views may be null), in training or, with pass::inference, in an evaluation. Cost: up to three
+/// runs of the range on the meta device.
 template <class Model>
 void add_work(work_by_pass& out, Model const& model, train::stage_range range,
-              typename Model::microbatch const& batch) {
+              typename Model::microbatch const& batch, pass mode = pass::training) {
   using element = typename Model::element;
   for (bool const halves_apart : {false, true}) {
     meta::stream compute;
@@ -103,9 +104,9 @@ void add_work(work_by_pass& out, Model const& model, train::stage_range range,
     train::pass_memory<Model> shared(scratch, &second);
     train::statistics<train::loss_type<element>> sums;
     matrix_view<element> const edge(nullptr, {model.rows(batch), model.width()});
-    auto const c = train::context_of(model, compute, slot, pass::training, {}, batch);
+    auto const c = train::context_of(model, compute, slot, mode, {}, batch);
     auto const run = [&](pipeline::action_kind computes) {
-      for (auto const& p : train::passes_of(range, computes, pass::training, false)) {
+      for (auto const& p : train::passes_of(range, computes, mode, false)) {
         static_cast<void>(recorder.take());
         measured.run(p, c, shared, batch, {edge, edge}, saved, sums);
         out.try_emplace({p.kind, p.model_part}, recorder.take());
@@ -113,6 +114,7 @@ void add_work(work_by_pass& out, Model const& model, train::stage_range range,
     };
     compute.set_observer(&recorder);
     run(pipeline::action_kind::forward);
+    if (mode == pass::inference) return;
     if (halves_apart) {
       run(pipeline::action_kind::backward_input);
       run(pipeline::action_kind::backward_weight);

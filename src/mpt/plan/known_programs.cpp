@@ -1,9 +1,28 @@
 #include <mpt/plan/known_programs.hpp>
 
+#include <mpt/ascii.hpp>
 #include <mpt/yaml/document.hpp>
 #include <mpt/yaml/reader.hpp>
 
 namespace mpt {
+namespace {
+
+[[nodiscard]] parallel::cluster::program_costs read_costs(config_reader& reader) {
+  return {.products = reader.get<double>("products", 1),
+          .attention = reader.get<double>("attention", 1),
+          .elements = reader.get<double>("elements", 1),
+          .axes = reader.get<double>("axes", 1),
+          .gap = reader.get<double>("gap", 0),
+          .exposed_exchanges = reader.get<double>("exposed_exchanges", 0),
+          .activations = reader.get<double>("activations", 1)};
+}
+
+/// Whether a GPU's published name, such as "H100-80GB fp8", is of a device such as "h100" in bf16.
+[[nodiscard]] bool is_in_bf16_on(std::string_view gpu, std::string_view device) {
+  return !gpu.ends_with(" fp8") && lower_case(gpu.substr(0, gpu.find('-'))) == device;
+}
+
+}  // namespace
 
 known_programs::known_programs() {
   auto const document = parse_yaml(detail::known_programs_text, "programs.yaml");
@@ -13,13 +32,7 @@ known_programs::known_programs() {
     entry out{.program = reader.required<std::string>("program"),
               .gpu = {},
               .notes = reader.get<std::string>("notes", ""),
-              .costs = {.products = reader.get<double>("products", 1),
-                        .attention = reader.get<double>("attention", 1),
-                        .elements = reader.get<double>("elements", 1),
-                        .axes = reader.get<double>("axes", 1),
-                        .gap = reader.get<double>("gap", 0),
-                        .exposed_exchanges = reader.get<double>("exposed_exchanges", 0),
-                        .activations = reader.get<double>("activations", 1)}};
+              .costs = read_costs(reader)};
     if (reader.has_key("gpu")) out.gpu = reader.required<std::string>("gpu");
     entries_.push_back(std::move(out));
   }
@@ -32,6 +45,18 @@ std::optional<parallel::cluster::program_costs> known_programs::costs(
         notes.find(known.notes) != std::string::npos)
       return known.costs;
   return std::nullopt;
+}
+
+parallel::cluster::program_costs known_programs::costs_by_name(std::string const& name,
+                                                               std::string const& device) const {
+  std::string known;
+  for (auto const& [program, gpu, notes, costs] : entries_) {
+    if (!is_in_bf16_on(gpu.value_or(""), device)) continue;
+    if (program == name || program.ends_with('/' + name)) return costs;
+    if (known.find(program) == std::string::npos) known += (known.empty() ? "" : ", ") + program;
+  }
+  parallel::fail("program=", printable(name), ": its costs on ", device, " are not known; ",
+                 known.empty() ? "those of no program are" : "there are those of ", known);
 }
 
 }  // namespace mpt

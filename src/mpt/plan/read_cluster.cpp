@@ -6,6 +6,9 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include <mpt/ascii.hpp>
 #include <mpt/yaml/document.hpp>
 #include <mpt/yaml/scalar.hpp>
 
@@ -151,6 +154,34 @@ void read_operations(config_node const* node, cluster::processor& out) {
   return out;
 }
 
+[[nodiscard]] double disk_rate(config_reader& reader, std::string_view key, double fallback) {
+  auto const text = reader.get<std::string>(key, "");
+  return text.empty() ? fallback : parse_rate(text);
+}
+
+[[nodiscard]] cluster::storage read_storage(config_reader reader) {
+  cluster::storage out;
+  for (auto const& [key, rates] : {std::pair{"node", &out.node}, {"shared", &out.shared}}) {
+    auto disk = reader.section(key);
+    rates->save = disk_rate(disk, "save", rates->save);
+    rates->load = disk_rate(disk, "load", rates->load);
+    disk.finish();
+  }
+  reader.finish();
+  return out;
+}
+
+[[nodiscard]] cluster::failures read_failures(config_reader reader) {
+  cluster::failures out;
+  for (auto const& [key, value] :
+       {std::pair{"node_days", &out.node_days}, {"start", &out.start}, {"restart", &out.restart}}) {
+    *value = reader.get<double>(key, *value);
+    reader.check(key, *value >= 0, "must be at least 0, found ", *value);
+  }
+  reader.finish();
+  return out;
+}
+
 /// The number after the last `mark` of a text, which loses both; none if there is none.
 [[nodiscard]] std::optional<int> take_number(std::string& text, char mark) {
   auto const position = text.rfind(mark);
@@ -225,6 +256,8 @@ cluster::cluster read_cluster(config_reader reader, std::string name) {
   out.links.oversubscription = node.get<double>("oversubscription", 1);
   node.check("oversubscription", out.links.oversubscription >= 1, "must be at least 1");
   node.finish();
+  out.disks = read_storage(reader.section("storage"));
+  out.interruptions = read_failures(reader.section("failures"));
   auto const nodes = reader.get<std::int64_t>("nodes", 1);
   reader.check("nodes", nodes >= 1 && nodes <= 1 << 20, "must be at least 1, found ", nodes);
   out.nodes = static_cast<int>(nodes);
@@ -272,6 +305,17 @@ cluster::cluster read_cluster(std::string const& text, double rate, config_node 
   return out;
 }
 
+std::string known_device_in(std::string_view text) {
+  std::string letters;  // of "NVIDIA GeForce RTX 4090": nvidiageforcertx4090
+  for (char const c : lower_case(text))
+    if (c != ' ' && c != '-') letters += c;
+  std::string found;
+  for (auto const& key : known_document().keys)
+    if (letters.find(key.name) != std::string::npos && key.name.size() > found.size())
+      found = key.name;
+  return found;
+}
+
 std::string cluster_file(std::string_view name) {
   static_cast<void>(known_cluster(parse_known_clusters(), name));
   std::string out;
@@ -284,7 +328,15 @@ std::string cluster_file(std::string_view name) {
     else if (inside)
       out += std::string(line.substr(std::min<std::size_t>(2, line.size()))) + '\n';
   }
-  return out + "nodes: 1\n";
+  cluster::storage const disks;
+  cluster::failures const failures;
+  return out + fmt::format(
+                   "nodes: 1\n"
+                   "storage:\n  node: {{save: {}GB/s, load: {}GB/s}}\n"
+                   "  shared: {{save: {}GB/s, load: {}GB/s}}\n"
+                   "failures: {{node_days: {}, start: {}, restart: {}}}\n",
+                   disks.node.save / 1e9, disks.node.load / 1e9, disks.shared.save / 1e9,
+                   disks.shared.load / 1e9, failures.node_days, failures.start, failures.restart);
 }
 
 }  // namespace mpt

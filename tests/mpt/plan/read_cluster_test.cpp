@@ -1,3 +1,6 @@
+#include <cmath>
+#include <string>
+
 #include <doctest/doctest.h>
 
 #include <mpt/plan/read_cluster.hpp>
@@ -67,7 +70,43 @@ TEST_CASE("cluster: every known device is complete") {
     auto const reread = mpt::read_cluster(mpt::config_reader(file, "", report), key.name);
     CHECK(reread.device.memory == machines.device.memory);
     CHECK(reread.devices() == machines.devices());
+    CHECK(reread.disks.shared.load == machines.disks.shared.load);
+    CHECK(reread.interruptions.node_days == machines.interruptions.node_days);
   }
+}
+
+TEST_CASE("cluster: disks and failures are read, and their defaults fill the rest") {
+  mpt::config_report report;
+  auto const read = [&](std::string const& lines) {
+    auto const file = mpt::parse_yaml(
+        mpt::cluster_file("h100").substr(0, mpt::cluster_file("h100").find("storage:")) + lines,
+        "file");
+    return mpt::read_cluster(mpt::config_reader(file, "", report), "h100");
+  };
+  auto const machines = read(
+      "storage: {node: {save: 1GB/s}, shared: {save: 80Gb/s, load: 5e9}}\n"
+      "failures: {node_days: 10, restart: 30}\n");
+  CHECK(machines.disks.node.save == 1e9);
+  CHECK(machines.disks.node.load == 4e9);
+  CHECK(machines.disks.save_seconds(60e9, 4) == 15);  // four nodes of 1 GB/s
+  CHECK(machines.disks.save_seconds(60e9, 12) == 6);  // the shared disk's 10 GB/s
+  CHECK(machines.disks.load_seconds(60e9, 12) == 12);
+  CHECK(machines.interruptions.interval(20) == 43200);
+  CHECK(machines.interruptions.start == 60);
+  CHECK(std::isinf(read("failures: {node_days: 0}").interruptions.interval(8)));
+  CHECK_THROWS_WITH_AS(static_cast<void>(read("failures: {node_days: -1}")),
+                       doctest::Contains("failures.node_days: must be at least 0, found -1"),
+                       parallel::error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(read("storage: {node: {write: 1}}")),
+                       doctest::Contains("write"), parallel::error);
+}
+
+TEST_CASE("cluster: the names that drivers give to GPUs mean known devices") {
+  CHECK(mpt::known_device_in("GPU 0, NVIDIA H100 80GB HBM3") == "h100");
+  CHECK(mpt::known_device_in("NVIDIA GeForce RTX 4090") == "rtx4090");
+  CHECK(mpt::known_device_in("NVIDIA GB200") == "gb200");
+  CHECK(mpt::known_device_in("NVIDIA A100-SXM4-80GB") == "a100");
+  CHECK(mpt::known_device_in("a CPU of 2 cores").empty());
 }
 
 TEST_CASE("cluster: what cannot be is refused in one sentence") {

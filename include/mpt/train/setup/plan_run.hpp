@@ -250,7 +250,7 @@ std::vector<train::step_plan> step_plans_of(model_config const& model,
                                             optimizer_config const& optimizer,
                                             execution_config const& execution,
                                             run_config const& run, run_plan const& plan,
-                                            bool one_queue) {
+                                            bool one_queue, pass mode) {
   mpt::model<T> net(model, planned_groups(execution.parallelism), plan.recompute);
   auto const groups = groups_of(optimizer, net);
   auto options = stepper_options_of(optimizer, execution, run, plan);
@@ -261,9 +261,11 @@ std::vector<train::step_plan> step_plans_of(model_config const& model,
                       std::vector<parallel::parameter_base<T>*> const& uses) {
     plans.template add<T>(name, layer, parts, uses, groups.optimizers, groups.key_of);
   });
+  bool const trains = mode == pass::training;
   auto const wanted = static_cast<int>(plan.split.accumulation);
-  auto out = plans.plans_of_all_ranks(plans.stages().least_microbatches(wanted),
-                                      parallel::pass::training, true);
+  int const microbatches =
+      trains ? plans.stages().least_microbatches(wanted) : execution.parallelism.pipeline;
+  auto out = plans.plans_of_all_ranks(microbatches, mode, trains);
   train::require_runs(out, one_queue);
   return out;
 }

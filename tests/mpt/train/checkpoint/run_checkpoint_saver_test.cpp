@@ -16,6 +16,7 @@
 #include <mpt/log/run_journal.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/train/checkpoint/run_checkpoint.hpp>
+#include <mpt/train/setup/checkpoint_bytes.hpp>
 #include <mpt/train/setup/parameter_groups.hpp>
 #include <mpt/train/setup/run_mesh.hpp>
 #include <parallel/checkpoint/stepper_saver.hpp>
@@ -321,7 +322,9 @@ TEST_CASE("saver: a blocking save is complete when `save` returns") {
   });
 }
 
-TEST_CASE("bytes_to_save: the plan is at least the saved bytes, and exceeds them only by padding") {
+TEST_CASE(
+    "bytes_to_save: the plan is at least the saved bytes, and exceeds them only by padding; "
+    "checkpoint_bytes is their sum") {
   run_files const files;
   for (std::size_t index = 0; index < grids.size(); ++index) {
     CAPTURE(index);
@@ -341,6 +344,9 @@ TEST_CASE("bytes_to_save: the plan is at least the saved bytes, and exceeds them
       planned = std::max(planned, bytes_to_save(config.checkpoint, rank));
     CHECK(largest <= planned);
     CHECK(10 * largest >= 8 * planned);
+    std::size_t total = 0;
+    for (auto const& [rank, bytes] : by_file) total += bytes;
+    CHECK(total == mpt::checkpoint_bytes<bf16>(config));
   }
 }
 
