@@ -86,18 +86,30 @@ mpt::train_config numbered_settings(run_files const& files, mpt::model_config co
 }
 
 /// Runs on threads and returns the ranks whose devices held other bytes than planned, as text.
+/// Without evaluations the run is told of no memory for activations, so that its steps reserve what
+/// they find that they need.
 template <class T>
 std::set<std::string> memory_differences(mpt::train_config const& config, int ranks) {
+  auto const plan = mpt::plan_run<T>(config, ranks);
+  auto told = plan;
+  if (config.data.eval_loaders.empty())
+    for (auto& rank_plan : told.by_pipeline_rank) rank_plan.activations = 0;
+  auto const parts = tiny_run::parts_of(config);
   std::mutex lock;
   std::set<std::string> differences;
-  static_cast<void>(tiny_run::train_on<T>(
-      config, ranks, [] { return parallel::host::device(); },
-      [&](auto const& device, parallel::train::memory_plan const& plan) {
-        if (device.peak_bytes() == plan.total()) return;
-        std::scoped_lock const guard(lock);
-        differences.insert(
-            parallel::concat("held ", device.peak_bytes(), " bytes, planned ", plan.total()));
-      }));
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+    int const rank = comm.rank();
+    parallel::any_communicator any(std::move(comm));
+    parallel::host::device device;
+    static_cast<void>(mpt::run_training<T>(config, any, device, told, parts));
+    auto const planned =
+        plan.for_pipeline_rank(plan.layout.template coordinate<parallel::axis::pipeline>(rank))
+            .total();
+    std::scoped_lock const guard(lock);
+    if (device.peak_bytes() != planned)
+      differences.insert(parallel::concat("rank ", rank, " held ", device.peak_bytes(),
+                                          " bytes, planned are ", planned));
+  });
   return differences;
 }
 
