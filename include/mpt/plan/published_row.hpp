@@ -24,6 +24,9 @@ class published_row {
   /// `fields`: an object of texts by column; `location` begins messages.
   published_row(nlohmann::json fields, std::string location)
       : fields_(std::move(fields)), location_(std::move(location)) {}
+  /// A row that was read in another form, with the checksum of that form.
+  published_row(nlohmann::json fields, std::string location, std::uint64_t checksum)
+      : fields_(std::move(fields)), location_(std::move(location)), checksum_(checksum) {}
 
   /// The text of a column; "" where it is empty or missing.
   [[nodiscard]] std::string text(std::string_view column) const;
@@ -32,7 +35,7 @@ class published_row {
   /// The whole number of a column. Throws `error` that names the column if it has none.
   [[nodiscard]] int whole(std::string_view column, std::optional<int> fallback = {}) const;
   [[nodiscard]] std::string const& location() const { return location_; }
-  /// A checksum of all fields.
+  /// A checksum of all fields as they were read.
   [[nodiscard]] std::uint64_t checksum() const;
   /// Seconds of the step, from the column step_s or the tokens a second; none if neither is there.
   [[nodiscard]] std::optional<double> seconds() const;
@@ -47,6 +50,7 @@ class published_row {
  private:
   nlohmann::json fields_;
   std::string location_;
+  std::optional<std::uint64_t> checksum_ = {};
 };
 
 }  // namespace mpt

@@ -4,26 +4,58 @@
 #include <mpt/yaml/reader.hpp>
 
 namespace mpt {
+namespace {
+
+/// read(reader) of the first entry of a document that fits; `fallback` if none does.
+template <class Read, class Result>
+[[nodiscard]] Result first_entry(config_node const& document, std::string const& program,
+                                 std::string const& gpu, std::string const& notes, Read const& read,
+                                 Result fallback) {
+  config_report report;
+  for (auto const& entry : document.items) {
+    config_reader reader(entry, "", report);
+    if (program == reader.required<std::string>("program") &&
+        gpu == reader.get<std::string>("gpu", gpu) &&
+        notes.find(reader.get<std::string>("notes", "")) != std::string::npos)
+      return read(reader, fallback);
+  }
+  return fallback;
+}
+
+}  // namespace
 
 parallel::cluster::program_costs costs_of_program(std::string const& program,
                                                   std::string const& gpu,
                                                   std::string const& notes) {
-  auto const document = parse_yaml(detail::known_programs, "programs.yaml");
-  config_report report;
-  for (auto const& entry : document.items) {
-    config_reader reader(entry, "", report);
-    if (program != reader.required<std::string>("program") ||
-        gpu != reader.get<std::string>("gpu", gpu) ||
-        notes.find(reader.get<std::string>("notes", "")) == std::string::npos)
-      continue;
-    return {.products = reader.get<double>("products", 1),
-            .attention = reader.get<double>("attention", 1),
-            .elements = reader.get<double>("elements", 1),
-            .axes = reader.get<double>("axes", 1),
-            .exposed_exchanges = reader.get<double>("exposed_exchanges", 0),
-            .activations = reader.get<double>("activations", 1)};
-  }
-  return {};
+  using costs = parallel::cluster::program_costs;
+  auto const read = [](config_reader& reader, costs const& own) {
+    return costs{
+        .products = reader.get<double>("products", own.products),
+        .attention = reader.get<double>("attention", own.attention),
+        .elements = reader.get<double>("elements", own.elements),
+        .axes = reader.get<double>("axes", own.axes),
+        .exposed_exchanges = reader.get<double>("exposed_exchanges", own.exposed_exchanges)};
+  };
+  return first_entry(parse_yaml(detail::known_programs, "programs.yaml"), program, gpu, notes, read,
+                     costs{});
+}
+
+parallel::cluster::program_memory memory_of_program(std::string const& program,
+                                                    std::string const& gpu,
+                                                    std::string const& notes) {
+  using memory = parallel::cluster::program_memory;
+  auto const read = [](config_reader& reader, memory const& own) {
+    return memory{.gradient_bytes = reader.get<double>("gradient_bytes", own.gradient_bytes),
+                  .state_bytes = reader.get<double>("state_bytes", own.state_bytes),
+                  .activations = reader.get<double>("activations", own.activations),
+                  .logit_bytes = reader.get<double>("logit_bytes", own.logit_bytes),
+                  .gathers_logits = reader.get<bool>("gathers_logits", own.gathers_logits),
+                  .score_bytes = reader.get<double>("score_bytes", own.score_bytes),
+                  .residual_bytes = reader.get<double>("residual_bytes", own.residual_bytes),
+                  .workspace = reader.get<double>("workspace", own.workspace)};
+  };
+  return first_entry(parse_yaml(detail::known_program_memory, "program_memory.yaml"), program, gpu,
+                     notes, read, memory{});
 }
 
 }  // namespace mpt

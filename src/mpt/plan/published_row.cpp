@@ -24,7 +24,7 @@ struct known_shape {
   bool is_tied = false;  // the head is the embedding
 };
 
-constexpr std::array<known_shape, 24> known_shapes{{
+constexpr std::array<known_shape, 26> known_shapes{{
     {"llama3.1 405b", true, 128, 8, 53248, 128256},
     {"llama3 70b", true, 64, 8, 28672, 128256},
     {"llama3 8b", true, 32, 8, 14336, 128256},
@@ -48,6 +48,8 @@ constexpr std::array<known_shape, 24> known_shapes{{
     {"bloom", false, 0, 0, 0, 250880, true},
     {"gpt 1t", false, 160, 0, 0, 51200, true},
     {"gpt", false, 0, 0, 0, 51200, true},
+    {"untied gpt", false, 0, 0, 0, 51200},
+    {"gated gpt", true, 0, 0, 0, 51200, true},
     {"nemotron3", false, 0, 0, 0, 256000},
 }};
 
@@ -131,7 +133,9 @@ int published_row::whole(std::string_view column, std::optional<int> fallback) c
   return static_cast<int>(*value);
 }
 
-std::uint64_t published_row::checksum() const { return parallel::fnv1a(fields_.dump()); }
+std::uint64_t published_row::checksum() const {
+  return checksum_.value_or(parallel::fnv1a(fields_.dump()));
+}
 
 std::optional<double> published_row::seconds() const {
   if (auto const measured = number("step_s")) return measured;
