@@ -80,7 +80,7 @@ void set_precision(parallel::cluster::cluster& machines, std::string const& prec
   for (nlohmann::json fields; table.next(fields);) {
     try {
       if (mpt::is_megatron_row(fields)) {
-        out.allocated.push_back(predict_bytes(mpt::megatron_row(fields, table.location())));
+        out.allocated.push_back(predict_bytes(fields, table.location()));
         continue;
       }
       mpt::published_row const row(fields, table.location());
@@ -176,9 +176,10 @@ void check_table(std::filesystem::path const& file, results_file const& json) {
     document["rows"].push_back(json_of(r));
     rows.push_back(r.row);
   }
+  std::vector<mpt::checked_row> allocated;
   for (auto const& r : table.allocated) {
     document["allocated"].push_back(r.to_json());
-    rows.push_back(r.row);
+    allocated.push_back(r.row);
   }
   std::vector<mpt::tried_layout> tried;
   for (auto const& r : table.tried) {
@@ -188,6 +189,7 @@ void check_table(std::filesystem::path const& file, results_file const& json) {
   json.write(document);
   if (json.is_printed_alone()) return;
   if (!rows.empty()) print_results(mpt::check_rows(rows));
+  if (!allocated.empty()) print_results(mpt::check_rows(allocated, 0));
   if (!tried.empty()) print_fits(mpt::check_fits(tried));
   for (auto const& [reason, count] : table.refused)
     fmt::print("{} rows not predicted: {}\n", count, reason);

@@ -1,6 +1,7 @@
 #include <planner/predict_memory.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,7 @@
 
 #include <mpt/config/read_train.hpp>
 #include <mpt/plan/known_programs.hpp>
+#include <mpt/plan/megatron_row.hpp>
 #include <mpt/plan/read_cluster.hpp>
 #include <mpt/train/setup/plan_run.hpp>
 #include <mpt/yaml/document.hpp>
@@ -23,11 +25,44 @@ namespace {
   return memory_of_ranks(config, mpt::plan_run<parallel::bf16>(config, row.whole("gpus")));
 }
 
+[[nodiscard]] parallel::cluster::program_memory memory_of(mpt::published_row const& row) {
+  return mpt::memory_of_program(mpt::program_of(row.text("source")), row.text("gpu"),
+                                row.text("notes"));
+}
+
+/// Sets the GPUs and the batch of a row that does not state them.
+void choose_gpus(nlohmann::json& fields, mpt::published_row const& stated) {
+  auto const held = stated.number("mem_allocated_bytes").value_or(0);
+  parallel::require(held > 0, "it has neither global_batch nor mem_allocated_bytes");
+  int const model_ranks = stated.whole("tp", 1) * stated.whole("pp", 1) * stated.whole("cp", 1);
+  double nearest = 0;
+  nlohmann::json chosen;
+  for (int data_ranks = 1; data_ranks <= 128; data_ranks *= 2) {
+    fields["gpus"] = std::to_string(data_ranks * model_ranks);
+    fields["global_batch"] =
+        std::to_string(data_ranks * stated.whole("micro_batch") * stated.whole("pp", 1));
+    auto const row = mpt::megatron_row(fields, stated.location());
+    auto const memory = memory_of(row);
+    auto rank = ranks_of(row, memory).back();
+    rank.activations = rank.logits = rank.scores = rank.residuals = 0;
+    double const distance = std::abs(bytes_of(rank, memory) - held);
+    if (!chosen.is_null() && distance >= nearest) continue;
+    nearest = distance;
+    chosen = fields;
+  }
+  fields = std::move(chosen);
+}
+
 [[nodiscard]] nlohmann::ordered_json json_of(mpt::rank_memory const& rank) {
-  return {{"value_bytes", rank.value_bytes}, {"gradients", rank.gradients},
-          {"states", rank.states},           {"activations", rank.activations},
-          {"logits", rank.logits},           {"tensor_parts", rank.tensor_parts},
-          {"scores", rank.scores},           {"residuals", rank.residuals}};
+  return {{"value_bytes", rank.value_bytes},
+          {"gradients", rank.gradients},
+          {"states", rank.states},
+          {"activations", rank.activations},
+          {"gathered", rank.gathered},
+          {"logits", rank.logits},
+          {"tensor_parts", rank.tensor_parts},
+          {"scores", rank.scores},
+          {"residuals", rank.residuals}};
 }
 
 }  // namespace
@@ -46,9 +81,13 @@ nlohmann::ordered_json predicted_fit::to_json() const {
 }
 
 nlohmann::ordered_json predicted_bytes::to_json() const {
-  return {{"program", row.source},    {"gpu", row.gpu},
-          {"location", row.location}, {"is_held_out", row.checksum % 2 == 1},
-          {"measured", row.measured}, {"predicted", row.predicted},
+  return {{"program", row.source},
+          {"gpu", row.gpu},
+          {"location", row.location},
+          {"is_held_out", row.checksum % 2 == 1},
+          {"notes", notes},
+          {"measured", row.measured},
+          {"predicted", row.predicted},
           {"ranks", {json_of(rank)}}};
 }
 
@@ -57,10 +96,9 @@ predicted_fit predict_fit(mpt::published_row const& row) {
   parallel::require(outcome == "fits" || outcome == "OOM", "its outcome is ", outcome,
                     ", neither fits nor OOM");
   auto const machines = mpt::read_cluster(row.cluster());
-  auto const program = mpt::program_of(row.text("source"));
-  auto const memory = mpt::memory_of_program(program, row.text("gpu"), row.text("notes"));
+  auto const memory = memory_of(row);
   auto ranks = ranks_of(row, memory);
-  predicted_fit out{.row = {.source = program,
+  predicted_fit out{.row = {.source = mpt::program_of(row.text("source")),
                             .gpu = row.text("gpu"),
                             .location = row.location(),
                             .fits = outcome == "fits",
@@ -73,18 +111,21 @@ predicted_fit predict_fit(mpt::published_row const& row) {
   return out;
 }
 
-predicted_bytes predict_bytes(mpt::published_row const& row) {
-  auto const measured = row.number("mem_max_allocated_bytes").value_or(0);
+predicted_bytes predict_bytes(nlohmann::json fields, std::string const& location) {
+  mpt::published_row const stated(fields, location);
+  auto const measured = stated.number("mem_max_allocated_bytes").value_or(0);
   parallel::require(measured > 0, "it has no mem_max_allocated_bytes");
-  auto const program = mpt::program_of(row.text("source"));
-  auto const memory = mpt::memory_of_program(program, row.text("gpu"), row.text("notes"));
+  if (stated.text("global_batch").empty()) choose_gpus(fields, stated);
+  auto const row = mpt::megatron_row(std::move(fields), location);
+  auto const memory = memory_of(row);
   auto const rank = ranks_of(row, memory).back();
-  return {.row = {.source = program,
+  return {.row = {.source = mpt::program_of(row.text("source")),
                   .gpu = fmt::format("{}, width {}", row.text("gpu"), row.text("hidden")),
-                  .location = row.location(),
+                  .location = location,
                   .measured = measured,
                   .predicted = bytes_of(rank, memory),
-                  .checksum = row.checksum()},
+                  .checksum = stated.checksum()},
+          .notes = row.text("notes"),
           .rank = rank};
 }
 

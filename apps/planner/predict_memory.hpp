@@ -1,6 +1,7 @@
 // predict_memory: the memory that the layout of a published row needs, by the program that ran it.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include <mpt/plan/check_fits.hpp>
@@ -24,6 +25,7 @@ struct predicted_fit {
 /// it is of.
 struct predicted_bytes {
   mpt::checked_row row;
+  std::string notes;  ///< by which the program's memory was found
   mpt::rank_memory rank;
 
   [[nodiscard]] nlohmann::ordered_json to_json() const;
@@ -33,8 +35,10 @@ struct predicted_bytes {
 /// reason where that cannot be predicted.
 [[nodiscard]] predicted_fit predict_fit(mpt::published_row const& row);
 
-/// The bytes of the last rank of a row's run. Throws `error` with the reason where they cannot be
-/// predicted.
-[[nodiscard]] predicted_bytes predict_bytes(mpt::published_row const& row);
+/// The most bytes that the last rank of a functional test of Megatron allocates (megatron_row).
+/// Where the row does not state its batch, and so not its GPUs, the number of data ranks is the one
+/// with which parameters, gradients and states are nearest to mem_allocated_bytes, what is
+/// allocated between steps. Throws `error` with the reason where the bytes cannot be predicted.
+[[nodiscard]] predicted_bytes predict_bytes(nlohmann::json fields, std::string const& location);
 
 }  // namespace apps

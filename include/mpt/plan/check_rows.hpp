@@ -41,8 +41,9 @@ struct source_result {
 inline constexpr std::size_t most_fitted_rows = 5;
 
 /// The results by source, those with most rows first. A source without rows of odd checksums has no
-/// error.
-[[nodiscard]] std::vector<source_result> check_rows(std::vector<checked_row> const& rows);
+/// error. `fitted`: the most rows on which a factor is fitted; 0: predictions are not multiplied.
+[[nodiscard]] std::vector<source_result> check_rows(std::vector<checked_row> const& rows,
+                                                    std::size_t fitted = most_fitted_rows);
 
 /// Kendall's tau-b of two lists of equal length: the share of pairs in the same order minus that in
 /// the opposite order; 1 where no two values differ. Cost: quadratic.

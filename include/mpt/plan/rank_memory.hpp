@@ -15,6 +15,7 @@ struct rank_memory {
   double gradients = 0;     ///< elements
   double states = 0;        ///< parameters whose update the rank computes
   double activations = 0;   ///< bytes, as this library keeps them
+  double gathered = 0;      ///< of these, bytes of other ranks' rows (sequence parallelism)
   double logits = 0;        ///< of a microbatch and the rank's part of the vocabulary; 0: no head
   double tensor_parts = 1;  ///< into which the vocabulary is divided
   double scores = 0;        ///< of attention, over the blocks that keep their activations

@@ -11,6 +11,9 @@ struct program_memory {
   /// Of a parameter whose update a rank computes: fp32 values, optimizer states, fp32 gradients.
   double state_bytes = 12;
   double activations = 1;  ///< factor of the activations that this library keeps
+  /// Sequence parallelism: inputs of products are gathered again for the weights' gradients, which
+  /// this library keeps whole instead.
+  bool gathers_again = false;
   /// Of each logit of a microbatch, which all exist at once; 0: they are computed in chunks.
   double logit_bytes = 0;
   bool gathers_logits = false;  ///< each tensor rank has the logits of the whole vocabulary

@@ -9,12 +9,12 @@
 namespace mpt {
 namespace {
 
-[[nodiscard]] source_result result_of(std::vector<checked_row> rows) {
+[[nodiscard]] source_result result_of(std::vector<checked_row> rows, std::size_t most_fitted) {
   source_result out{.source = rows.front().source, .gpu = rows.front().gpu, .rows = rows.size()};
   std::ranges::sort(rows, {}, &checked_row::checksum);
   double logarithm = 0;
   for (auto const& r : rows)
-    if (r.checksum % 2 == 0 && out.fitted < most_fitted_rows) {
+    if (r.checksum % 2 == 0 && out.fitted < most_fitted) {
       logarithm += std::log(r.measured / r.predicted);
       ++out.fitted;
     }
@@ -40,8 +40,10 @@ namespace {
 
 }  // namespace
 
-std::vector<source_result> check_rows(std::vector<checked_row> const& rows) {
-  return detail::by_source(rows, result_of);
+std::vector<source_result> check_rows(std::vector<checked_row> const& rows, std::size_t fitted) {
+  return detail::by_source(rows, [&](std::vector<checked_row> members) {
+    return result_of(std::move(members), fitted);
+  });
 }
 
 double kendall_tau(std::vector<double> const& a, std::vector<double> const& b) {

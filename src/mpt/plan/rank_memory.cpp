@@ -38,24 +38,27 @@ std::vector<rank_memory> memory_of_ranks(train_config const& config, run_plan co
     bool const has_head =
         std::ranges::any_of(stages.ranges(), [](auto const& range) { return range.exit; });
     double const kept = kept_blocks(config, plan, rank);
+    double const residuals = kept * rows * static_cast<double>(config.model.d_model);
+    double const own_share = parallelism.sequence_parallel ? 1.0 / parallelism.tensor : 1;
     auto const words = static_cast<double>(config.model.vocab_size) / parallelism.tensor;
     out.push_back({.value_bytes = static_cast<double>(bytes.values),
                    .gradients = static_cast<double>(bytes.gradients) / 4,
                    .states = static_cast<double>(bytes.master) / 4,
                    .activations = static_cast<double>(bytes.activations + bytes.scratch.total()),
+                   .gathered = 2 * 2 * (1 - own_share) * residuals,  // two inputs of two bytes
                    .logits = has_head ? rows * words : 0,
                    .tensor_parts = static_cast<double>(parallelism.tensor),
                    .scores = kept * rows * length * heads,
-                   .residuals = kept * rows * static_cast<double>(config.model.d_model) /
-                                (parallelism.sequence_parallel ? parallelism.tensor : 1)});
+                   .residuals = own_share * residuals});
   }
   return out;
 }
 
 double bytes_of(rank_memory const& rank, parallel::cluster::program_memory const& program) {
   double const logits = rank.logits * (program.gathers_logits ? rank.tensor_parts : 1);
+  double const activations = rank.activations - (program.gathers_again ? rank.gathered : 0);
   return rank.value_bytes + program.gradient_bytes * rank.gradients +
-         program.state_bytes * rank.states + program.activations * rank.activations +
+         program.state_bytes * rank.states + program.activations * activations +
          program.logit_bytes * logits + program.score_bytes * rank.scores +
          program.residual_bytes * rank.residuals + program.workspace;
 }
