@@ -17,12 +17,32 @@
 namespace apps {
 namespace {
 
+/// The bytes of a pipeline rank's activations that no pass leaves to another.
+[[nodiscard]] double temporaries_of(mpt::train_config const& config, mpt::run_plan const& plan,
+                                    int rank) {
+  auto const& parallelism = config.execution.parallelism;
+  mpt::model<parallel::bf16> const net(config.model, mpt::planned_groups(parallelism),
+                                       plan.recompute);
+  auto stages = stages_of(config.model, parallelism, rank);
+  auto const shape = mpt::sequences::shape_of(
+      plan.split.microbatch, config.data.train_loader.max_seq_len / parallelism.context);
+  auto const microbatches = stages.least_microbatches(static_cast<int>(plan.split.accumulation));
+  auto const bytes =
+      parallel::train::bytes_of_step(net, stages.plan_of(microbatches, parallel::pass::training),
+                                     stages, {&shape, 1}, parallel::pass::training);
+  return static_cast<double>(bytes.scratch + bytes.second_scratch);
+}
+
 /// The memory of the pipeline ranks of a row's run, whose logits are counted by the program.
 [[nodiscard]] std::vector<mpt::rank_memory> ranks_of(
     mpt::published_row const& row, parallel::cluster::program_memory const& program) {
   auto config = mpt::read_train_config(mpt::make_document(row.yaml(), row.location()));
   if (program.logit_bytes > 0) config.model.logits_bytes = 1;  // the fewest at once
-  return memory_of_ranks(config, mpt::plan_run<parallel::bf16>(config, row.whole("gpus")));
+  auto const plan = mpt::plan_run<parallel::bf16>(config, row.whole("gpus"));
+  auto ranks = memory_of_ranks(config, plan);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    ranks[rank].temporaries = temporaries_of(config, plan, static_cast<int>(rank));
+  return ranks;
 }
 
 [[nodiscard]] parallel::cluster::program_memory memory_of(mpt::published_row const& row) {
@@ -43,8 +63,10 @@ void choose_gpus(nlohmann::json& fields, mpt::published_row const& stated) {
         std::to_string(data_ranks * stated.whole("micro_batch") * stated.whole("pp", 1));
     auto const row = mpt::megatron_row(fields, stated.location());
     auto const memory = memory_of(row);
-    auto rank = ranks_of(row, memory).back();
-    rank.activations = rank.logits = rank.scores = rank.residuals = 0;
+    auto const planned = ranks_of(row, memory).back();
+    mpt::rank_memory const rank{.value_bytes = planned.value_bytes,
+                                .gradients = planned.gradients,
+                                .states = planned.states};
     double const distance = std::abs(bytes_of(rank, memory) - held);
     if (!chosen.is_null() && distance >= nearest) continue;
     nearest = distance;
@@ -54,15 +76,11 @@ void choose_gpus(nlohmann::json& fields, mpt::published_row const& stated) {
 }
 
 [[nodiscard]] nlohmann::ordered_json json_of(mpt::rank_memory const& rank) {
-  return {{"value_bytes", rank.value_bytes},
-          {"gradients", rank.gradients},
-          {"states", rank.states},
-          {"activations", rank.activations},
-          {"gathered", rank.gathered},
-          {"logits", rank.logits},
-          {"tensor_parts", rank.tensor_parts},
-          {"scores", rank.scores},
-          {"residuals", rank.residuals}};
+  return {{"value_bytes", rank.value_bytes}, {"gradients", rank.gradients},
+          {"states", rank.states},           {"activations", rank.activations},
+          {"gathered", rank.gathered},       {"temporaries", rank.temporaries},
+          {"logits", rank.logits},           {"tensor_parts", rank.tensor_parts},
+          {"scores", rank.scores},           {"residuals", rank.residuals}};
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 // sp and dist_optimizer, true or empty; fsdp; vpp, the blocks of a virtual stage;
 // mem_allocated_bytes and mem_max_allocated_bytes, of the last rank. A test runs on 8 GPUs, on a
 // GB200's node of 4 where its name says 1node, and trains a GPT on the vocabulary of GPT-2 unless
-// the row says otherwise. The notes begin with its precision and with "fused" or "unfused", its
-// attention.
+// the row says otherwise. The notes begin with its precision, "fused" or "unfused", its attention,
+// and "without dropout" where it has none.
 #pragma once
 
 #include <string>

@@ -15,14 +15,16 @@ struct rank_memory {
   double gradients = 0;     ///< elements
   double states = 0;        ///< parameters whose update the rank computes
   double activations = 0;   ///< bytes, as this library keeps them
-  double gathered = 0;      ///< of these, bytes of other ranks' rows (sequence parallelism)
+  double gathered = 0;      ///< of these, whole inputs of products (sequence parallelism)
+  double temporaries = 0;   ///< of these, bytes that no pass leaves to another
   double logits = 0;        ///< of a microbatch and the rank's part of the vocabulary; 0: no head
   double tensor_parts = 1;  ///< into which the vocabulary is divided
   double scores = 0;        ///< of attention, over the blocks that keep their activations
   double residuals = 0;     ///< elements of the residual stream, likewise
 };
 
-/// The memory of the pipeline ranks of a run that was planned with elements of two bytes.
+/// The memory of the pipeline ranks of a run that was planned with elements of two bytes, without
+/// `temporaries`.
 [[nodiscard]] std::vector<rank_memory> memory_of_ranks(train_config const& config,
                                                        run_plan const& plan);
 

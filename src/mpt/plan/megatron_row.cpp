@@ -67,7 +67,9 @@ published_row megatron_row(nlohmann::json fields, std::string location) {
   auto const precision = row.text("precision");
   parallel::require(precision == "bf16" || precision == "fp16", "its precision is ", precision,
                     "; bf16 and fp16 are predicted");
-  auto notes = precision + (has_unfused_attention(row) ? " unfused" : " fused") + "; " + test;
+  auto notes = precision + (has_unfused_attention(row) ? " unfused" : " fused");
+  if (contains(test, "_15b_")) notes += " without dropout";
+  notes += "; " + test;
   if (row.text("sp") != "true") notes += "; sequence parallel False";
   int const pipeline = row.whole("pp", 1);
   if (!row.text("vpp").empty() && pipeline > 1)

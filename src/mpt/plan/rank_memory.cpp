@@ -41,26 +41,31 @@ std::vector<rank_memory> memory_of_ranks(train_config const& config, run_plan co
     double const residuals = kept * rows * static_cast<double>(config.model.d_model);
     double const own_share = parallelism.sequence_parallel ? 1.0 / parallelism.tensor : 1;
     auto const words = static_cast<double>(config.model.vocab_size) / parallelism.tensor;
-    out.push_back({.value_bytes = static_cast<double>(bytes.values),
-                   .gradients = static_cast<double>(bytes.gradients) / 4,
-                   .states = static_cast<double>(bytes.master) / 4,
-                   .activations = static_cast<double>(bytes.activations + bytes.scratch.total()),
-                   .gathered = 2 * 2 * (1 - own_share) * residuals,  // two inputs of two bytes
-                   .logits = has_head ? rows * words : 0,
-                   .tensor_parts = static_cast<double>(parallelism.tensor),
-                   .scores = kept * rows * length * heads,
-                   .residuals = own_share * residuals});
+    out.push_back(
+        {.value_bytes = static_cast<double>(bytes.values),
+         .gradients = static_cast<double>(bytes.gradients) / 4,
+         .states = static_cast<double>(bytes.master) / 4,
+         .activations = static_cast<double>(bytes.activations + bytes.scratch.total()),
+         .gathered = parallelism.sequence_parallel ? 2 * 2 * residuals : 0,  // two of two bytes
+         .logits = has_head ? rows * words : 0,
+         .tensor_parts = static_cast<double>(parallelism.tensor),
+         .scores = kept * rows * length * heads,
+         .residuals = own_share * residuals});
   }
   return out;
 }
 
 double bytes_of(rank_memory const& rank, parallel::cluster::program_memory const& program) {
+  double const kept =
+      rank.activations - rank.temporaries - (program.gathers_again ? rank.gathered : 0);
   double const logits = rank.logits * (program.gathers_logits ? rank.tensor_parts : 1);
-  double const activations = rank.activations - (program.gathers_again ? rank.gathered : 0);
+  // the logits are gone when the blocks' backward passes begin
+  double const working =
+      std::max(program.activations * rank.temporaries, program.logit_bytes * logits);
   return rank.value_bytes + program.gradient_bytes * rank.gradients +
-         program.state_bytes * rank.states + program.activations * activations +
-         program.logit_bytes * logits + program.score_bytes * rank.scores +
-         program.residual_bytes * rank.residuals + program.workspace;
+         program.state_bytes * rank.states + program.activations * kept + working +
+         program.score_bytes * rank.scores + program.residual_bytes * rank.residuals +
+         program.workspace;
 }
 
 }  // namespace mpt
