@@ -26,7 +26,7 @@ nlohmann::json fields(nlohmann::json changes) {
                      {"precision", "bf16"},
                      {"recompute", ""},
                      {"mem_max_allocated_bytes", "1000"}};
-  out.update(changes);
+  if (!changes.is_null()) out.update(changes);
   return out;
 }
 
