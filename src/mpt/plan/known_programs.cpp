@@ -28,13 +28,13 @@ parallel::cluster::program_costs costs_of_program(std::string const& program,
                                                   std::string const& gpu,
                                                   std::string const& notes) {
   using costs = parallel::cluster::program_costs;
-  auto const read = [](config_reader& reader, costs const& own) {
+  auto const read = [](config_reader& reader, costs const& defaults) {
     return costs{
-        .products = reader.get<double>("products", own.products),
-        .attention = reader.get<double>("attention", own.attention),
-        .elements = reader.get<double>("elements", own.elements),
-        .axes = reader.get<double>("axes", own.axes),
-        .exposed_exchanges = reader.get<double>("exposed_exchanges", own.exposed_exchanges)};
+        .products = reader.get<double>("products", defaults.products),
+        .attention = reader.get<double>("attention", defaults.attention),
+        .elements = reader.get<double>("elements", defaults.elements),
+        .axes = reader.get<double>("axes", defaults.axes),
+        .exposed_exchanges = reader.get<double>("exposed_exchanges", defaults.exposed_exchanges)};
   };
   return first_entry(parse_yaml(detail::known_programs, "programs.yaml"), program, gpu, notes, read,
                      costs{});
@@ -44,16 +44,16 @@ parallel::cluster::program_memory memory_of_program(std::string const& program,
                                                     std::string const& gpu,
                                                     std::string const& notes) {
   using memory = parallel::cluster::program_memory;
-  auto const read = [](config_reader& reader, memory const& own) {
-    return memory{.gradient_bytes = reader.get<double>("gradient_bytes", own.gradient_bytes),
-                  .state_bytes = reader.get<double>("state_bytes", own.state_bytes),
-                  .activations = reader.get<double>("activations", own.activations),
-                  .gathers_again = reader.get<bool>("gathers_again", own.gathers_again),
-                  .logit_bytes = reader.get<double>("logit_bytes", own.logit_bytes),
-                  .gathers_logits = reader.get<bool>("gathers_logits", own.gathers_logits),
-                  .score_bytes = reader.get<double>("score_bytes", own.score_bytes),
-                  .residual_bytes = reader.get<double>("residual_bytes", own.residual_bytes),
-                  .workspace = reader.get<double>("workspace", own.workspace)};
+  auto const read = [](config_reader& reader, memory const& defaults) {
+    return memory{.gradient_bytes = reader.get<double>("gradient_bytes", defaults.gradient_bytes),
+                  .state_bytes = reader.get<double>("state_bytes", defaults.state_bytes),
+                  .activations = reader.get<double>("activations", defaults.activations),
+                  .gathers_again = reader.get<bool>("gathers_again", defaults.gathers_again),
+                  .logit_bytes = reader.get<double>("logit_bytes", defaults.logit_bytes),
+                  .gathers_logits = reader.get<bool>("gathers_logits", defaults.gathers_logits),
+                  .score_bytes = reader.get<double>("score_bytes", defaults.score_bytes),
+                  .residual_bytes = reader.get<double>("residual_bytes", defaults.residual_bytes),
+                  .workspace = reader.get<double>("workspace", defaults.workspace)};
   };
   return first_entry(parse_yaml(detail::known_program_memory, "program_memory.yaml"), program, gpu,
                      notes, read, memory{});
