@@ -11,7 +11,7 @@
 namespace mpt {
 
 struct rank_memory {
-  double value_bytes = 0;   ///< of parameters
+  double value_bytes = 0;   ///< of parameters, and of buffers for whole ones where they are sharded
   double gradients = 0;     ///< elements
   double states = 0;        ///< parameters whose update the rank computes
   double activations = 0;   ///< bytes, as this library keeps them

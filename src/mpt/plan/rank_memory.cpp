@@ -31,6 +31,7 @@ std::vector<rank_memory> memory_of_ranks(train_config const& config, run_plan co
   auto const length = static_cast<double>(config.data.train_loader.max_seq_len);
   double const rows = static_cast<double>(plan.split.microbatch) * length / parallelism.context;
   double const heads = static_cast<double>(config.model.n_heads) / parallelism.tensor;
+  bool const shards_values = config.execution.zero_stage == 3;
   std::vector<rank_memory> out;
   for (int rank = 0; rank < parallelism.pipeline; ++rank) {
     auto const& bytes = plan.for_pipeline_rank(rank);
@@ -42,7 +43,7 @@ std::vector<rank_memory> memory_of_ranks(train_config const& config, run_plan co
     double const row_share = parallelism.sequence_parallel ? 1.0 / parallelism.tensor : 1;
     auto const words = static_cast<double>(config.model.vocab_size) / parallelism.tensor;
     out.push_back(
-        {.value_bytes = static_cast<double>(bytes.values),
+        {.value_bytes = static_cast<double>(bytes.values + (shards_values ? bytes.buffers : 0)),
          .gradients = static_cast<double>(bytes.gradients) / 4,
          .states = static_cast<double>(bytes.master) / 4,
          .activations = static_cast<double>(bytes.activations + bytes.scratch.total()),

@@ -28,6 +28,7 @@ mpt::run_plan plan() {
   out.by_pipeline_rank[1].values = 200;
   out.by_pipeline_rank[1].gradients = 400;
   out.by_pipeline_rank[1].master = 80;
+  out.by_pipeline_rank[1].buffers = 70;
   out.by_pipeline_rank[1].activations = 1000;
   return out;
 }
@@ -46,6 +47,9 @@ TEST_CASE("memory of ranks: logits and scores are counted where blocks and the h
   CHECK(ranks[1].gradients == 100);
   CHECK(ranks[1].states == 20);
   CHECK(ranks[1].activations == 1000);
+  auto sharded = config();
+  sharded.execution.zero_stage = 3;
+  CHECK(mpt::memory_of_ranks(sharded, plan())[1].value_bytes == 270);
   auto recomputing = plan();
   recomputing.recompute = mpt::recompute_all(4);
   CHECK(mpt::memory_of_ranks(config(), recomputing)[0].scores == 3 * 8 * 8 * 2);  // of one block
