@@ -3,7 +3,7 @@
 //
 //   plan run.yaml cluster=h100x8x64                  the best layouts for 64 nodes of 8 H100
 //   plan run.yaml cluster=h100x8x64 layout=file      the layout that the file has
-//   plan check published.csv                         predictions of steps that others measured
+//   plan check published.csv                         predictions of steps and memory of others
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -187,8 +187,9 @@ int main(int argc, char** argv) {
       app, {"plan apps/configs/mpt/70b.yaml cluster=h100x8x64", "plan check published_steps.csv"});
   apps::results_file plan_json, json;
   std::string shown;
-  auto* const check =
-      app.add_subcommand("check", "compare predictions with a table of published steps");
+  auto* const check = app.add_subcommand("check",
+                                         "compare predictions with a table of published steps, "
+                                         "layouts that fit or not, or allocated bytes");
   check->add_option("table", published, "CSV file")->required()->check(CLI::ExistingFile);
   json.add_to(*check, "every row's prediction");
   plan_json.add_to(app, "every layout that fits");

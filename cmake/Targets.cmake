@@ -98,7 +98,8 @@ parallellm_embed(${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/trackers/companion_script.c
 set(known_clusters ${CMAKE_CURRENT_BINARY_DIR}/known_clusters.cpp)
 parallellm_embed(${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/plan/known_clusters.cpp.in ${known_clusters}
   clusters ${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/plan/clusters.yaml
-  programs ${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/plan/programs.yaml)
+  programs ${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/plan/programs.yaml
+  program_memory ${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/plan/program_memory.yaml)
 # The list of model families: one for each file of their folder.
 set(folder ${CMAKE_CURRENT_SOURCE_DIR}/src/mpt/config)
 file(GLOB family_files CONFIGURE_DEPENDS ${folder}/families/*.cpp)

@@ -15,11 +15,14 @@
 #include <mpt/plan/check_fits.hpp>
 #include <mpt/plan/check_rows.hpp>
 #include <mpt/plan/known_programs.hpp>
+#include <mpt/plan/megatron_row.hpp>
 #include <mpt/plan/predict_run.hpp>
 #include <mpt/plan/published_row.hpp>
 #include <mpt/plan/read_cluster.hpp>
 #include <mpt/yaml/document.hpp>
 #include <nlohmann/json.hpp>
+
+#include <planner/predict_memory.hpp>
 
 namespace apps {
 namespace {
@@ -35,8 +38,9 @@ struct predicted_row {
 
 struct predicted_table {
   std::vector<predicted_row> rows;
-  std::vector<mpt::tried_layout> tried;  // rows that say whether a layout fits
-  std::map<std::string, int> refused;    // the number of rows that cannot be predicted, by reason
+  std::vector<predicted_bytes> allocated;  // rows that say how much memory was allocated
+  std::vector<predicted_fit> tried;        // rows that say whether a layout fits
+  std::map<std::string, int> refused;      // the number of rows that cannot be predicted, by reason
 };
 
 /// Makes the products of the blocks of a model in bf16 run in fp8.
@@ -80,54 +84,21 @@ struct knowledge {
   return {std::move(checked), std::move(predicted)};
 }
 
-/// Bytes of activations and of what operations need while they run.
-[[nodiscard]] double activations_of(parallel::train::memory_plan const& m) {
-  return static_cast<double>(m.activations + m.scratch.total());
-}
-/// All other bytes.
-[[nodiscard]] double states_of(parallel::train::memory_plan const& m) {
-  return static_cast<double>(m.total()) - activations_of(m);
-}
-
-/// Whether the layout of a row fits, as it says and as it is predicted.
-[[nodiscard]] mpt::tried_layout predict_memory(mpt::published_row const& row,
-                                               knowledge const& known) {
-  auto const outcome = row.text("outcome");
-  parallel::require(outcome == "fits" || outcome == "OOM", "its outcome is ", outcome,
-                    ", neither fits nor OOM");
-  auto const machines = mpt::read_cluster(row.cluster(), 0, known.clusters);
-  auto const config = mpt::read_train_config(mpt::make_document(row.yaml(), row.location()));
-  auto const plan = mpt::plan_run<parallel::bf16>(config, machines.devices());
-  auto const program = mpt::program_of(row.text("source"));
-  auto const costs = known.programs.costs(program, row.text("gpu"), row.text("notes"))
-                         .value_or(parallel::cluster::program_costs{});
-  auto const largest =
-      std::ranges::max(plan.by_pipeline_rank, {}, [&](parallel::train::memory_plan const& m) {
-        return states_of(m) + costs.activations * activations_of(m);
-      });
-  auto const device = static_cast<double>(machines.available_memory());
-  return {.source = program,
-          .gpu = row.text("gpu"),
-          .location = row.location(),
-          .fits = outcome == "fits",
-          .states_share = states_of(largest) / device,
-          .activations_share = activations_of(largest) / device,
-          .predicted_share =
-              (states_of(largest) + costs.activations * activations_of(largest)) / device,
-          .checksum = row.checksum()};
-}
-
 [[nodiscard]] predicted_table predict_table(std::filesystem::path const& file) {
   predicted_table out;
   knowledge const known;
   mpt::finetune::csv_rows table(file);
   for (nlohmann::json fields; table.next(fields);) {
-    mpt::published_row const row(fields, table.location());
     try {
+      if (mpt::is_megatron_row(fields)) {
+        out.allocated.push_back(predict_bytes(fields, table.location()));
+        continue;
+      }
+      mpt::published_row const row(fields, table.location());
       if (row.text("outcome").empty())
         out.rows.push_back(predict_row(row, known));
       else
-        out.tried.push_back(predict_memory(row, known));
+        out.tried.push_back(predict_fit(row));
     } catch (parallel::error const& problem) {
       std::string reason = problem.what();
       if (reason.starts_with(table.location())) reason.erase(0, table.location().size() + 2);
@@ -220,19 +191,21 @@ void check_table(std::filesystem::path const& file, results_file const& json) {
     document["rows"].push_back(json_of(r));
     rows.push_back(r.row);
   }
-  for (auto const& r : table.tried)
-    document["layouts"].push_back({{"program", r.source},
-                                   {"gpu", r.gpu},
-                                   {"location", r.location},
-                                   {"is_held_out", r.checksum % 2 == 1},
-                                   {"fits", r.fits},
-                                   {"states_share", r.states_share},
-                                   {"activations_share", r.activations_share},
-                                   {"predicted_share", r.predicted_share}});
+  std::vector<mpt::checked_row> allocated;
+  for (auto const& r : table.allocated) {
+    document["allocated"].push_back(r.to_json());
+    allocated.push_back(r.row);
+  }
+  std::vector<mpt::tried_layout> tried;
+  for (auto const& r : table.tried) {
+    document["layouts"].push_back(r.to_json());
+    tried.push_back(r.row);
+  }
   json.write(document);
   if (json.is_printed_alone()) return;
   if (!rows.empty()) print_results(mpt::check_rows(rows));
-  if (!table.tried.empty()) print_fits(mpt::check_fits(table.tried));
+  if (!allocated.empty()) print_results(mpt::check_rows(allocated));
+  if (!tried.empty()) print_fits(mpt::check_fits(tried));
   for (auto const& [reason, count] : table.refused)
     fmt::print("{} rows not predicted: {}\n", count, reason);
 }

@@ -1,5 +1,5 @@
-// check_table: `plan check`: the predictions of the rows of a table of published steps, and their
-// errors.
+// check_table: `plan check`: the predictions of the rows of a table of published steps, layouts or
+// allocated bytes, and their errors.
 #pragma once
 
 #include <filesystem>

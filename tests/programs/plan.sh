@@ -174,6 +174,46 @@ assert fp8["elements"] > full["elements"]  # casts
 assert derived["gpu"] == "H100-80GB, derived size"
 PYTHON
 
+# a layout of 10 000 ranks, whose first stages have 80 microbatches under way
+plan "$source_root/apps/configs/mpt/70b.yaml" cluster=h100x8x1250 parallelism.tensor=8 parallelism.pipeline=10 zero_stage=1 \
+  global_train_batch_size=10000 device_train_microbatch_size=1 layout=file --json large.json
+grep -q '10000 devices' out || { cat out >&2; fail "10 000 ranks"; }
+python3 -c 'import json; [x] = json.load(open("large.json"))["layouts"]; assert 0.1 < x["mfu"] < 0.8, x' || fail "10 000 ranks"
+
+# tables of layouts that fit or do not, and of allocated bytes
+cat > fits.csv << 'CSV'
+source,model,layers,hidden,seq,gpu,gpus,dp,tp,pp,zero,mbs,gbs,precision,recompute,outcome,notes
+someone/trainer@1:page,llama 13b,40,5120,2048,A100-80GB,64,64,1,1,0,1,2048,bf16,none,OOM,
+someone/trainer@1:page,llama 13b,40,5120,2048,A100-80GB,64,8,8,1,1,1,2048,bf16,blocks,fits,
+someone/trainer@1:page,llama 13b,40,5120,2048,A100-80GB,64,8,8,1,1,1,2048,bf16,blocks,crashed,
+CSV
+plan check fits.csv --json fits.json
+grep -q '1 rows not predicted: its outcome is crashed, neither fits nor OOM' out || { cat out >&2; fail "outcome"; }
+cat > memory.csv << 'CSV'
+source,case,platform,layers,hidden,heads,seq,experts,tp,pp,cp,sp,dist_optimizer,micro_batch,global_batch,precision,recompute,mem_allocated_bytes,mem_max_allocated_bytes
+NVIDIA/Megatron-LM@1:a,gpt3_resume,dev_dgx_h100,12,512,8,1024,,1,1,1,,true,4,32,bf16,,581489664,2700000000
+NVIDIA/Megatron-LM@1:a,gpt3_resume,dev_dgx_h100,12,512,8,1024,,2,1,1,,true,4,,bf16,,300000000,1500000000
+NVIDIA/Megatron-LM@1:a,gpt3_moe,dev_dgx_h100,12,512,8,1024,8,1,1,1,,true,4,32,bf16,,1,1
+NVIDIA/Megatron-LM@1:a,t5_resume,dev_dgx_h100,12,512,8,1024,,1,1,1,,true,4,32,bf16,,1,1
+CSV
+plan check memory.csv --json memory.json
+grep -q 'Megatron-LM | H100-80GB, width 512' out || { cat out >&2; fail "no table of allocated bytes"; }
+grep -q '1 rows not predicted: its model is no GPT' out || { cat out >&2; fail "a model that is no GPT"; }
+python3 - << 'PYTHON' || fail "predicted memory"
+import json
+outcomes = [(r["fits"], r["predicted_share"] <= 1) for r in json.load(open("fits.json"))["layouts"]]
+assert outcomes == [(False, False), (True, True)], outcomes
+first, second = json.load(open("memory.json"))["allocated"]
+# bf16 values, fp32 gradients and states of 12 bytes over 8 GPUs: parameters of 12 blocks, words and positions
+parameters = 12 * (12 * 512**2 + 13 * 512) + (50304 + 1024 + 2) * 512
+[rank] = first["ranks"]
+assert rank["value_bytes"] == 2 * parameters and rank["gradients"] == parameters, (rank, parameters)
+assert abs(rank["states"] - parameters / 8) <= 64, rank
+assert rank["logits"] == 4 * 1024 * 50304 and rank["scores"] == 12 * 4 * 8 * 1024**2, rank
+assert 2.4e9 < first["predicted"] < 3e9, first
+assert second["ranks"][0]["states"] < parameters / 2, second  # found from the bytes between steps
+PYTHON
+
 refused "which cluster? write cluster=h100x8x64" "$config"
 refused "'h10' is not known; there are h100" "$config" cluster=h10x8
 refused "'fast' is not a rate" "$config" cluster=h100x8 network=fast

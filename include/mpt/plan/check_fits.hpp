@@ -1,9 +1,9 @@
 // check_fits: how right predictions of "fits" and "out of memory" are on a table of layouts that
 // others tried.
 //
-// Other programs keep other activations for the same step: the factors of the programs that are
-// known (programs.yaml) are fitted on the rows with an even checksum. The table of four is of the
-// rows with an odd one.
+// Other programs keep other memory for the same step (program_memory): what is known of it
+// (programs.yaml) is fitted on the rows with an even checksum. The table of four is of the rows
+// with an odd one.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,10 @@ namespace mpt {
 struct tried_layout {
   std::string source;  ///< the program, without the version and file
   std::string gpu;
-  std::string location;  ///< in the table
-  bool fits = false;     ///< as published
-  double states_share =
-      0;  ///< predicted bytes of parameters, gradients and states over the device's
-  double activations_share = 0;  ///< likewise of activations, by this library
-  double predicted_share = 0;    ///< likewise of all, by the program
-  std::uint64_t checksum = 0;    ///< of the row's text
+  std::string location;        ///< in the table
+  bool fits = false;           ///< as published
+  double predicted_share = 0;  ///< bytes of the rank that needs most over the device's
+  std::uint64_t checksum = 0;  ///< of the row's text
 };
 
 /// The table of four of a source's rows that are held out.

@@ -1,4 +1,5 @@
-// known_programs: the costs of training programs that others wrote (programs.yaml).
+// known_programs: the costs and the memory of training programs that others wrote (programs.yaml,
+// program_memory.yaml).
 #pragma once
 
 #include <optional>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include <parallel/cluster/program_costs.hpp>
+#include <parallel/cluster/program_memory.hpp>
 
 namespace mpt {
 
@@ -35,10 +37,18 @@ class known_programs {
   std::vector<entry> entries_;
 };
 
+/// What a program such as "owner/name" keeps in memory on a GPU for a row with these notes, by the
+/// first entry of program_memory.yaml that fits; what this library keeps if none does.
+[[nodiscard]] parallel::cluster::program_memory memory_of_program(std::string const& program,
+                                                                  std::string const& gpu,
+                                                                  std::string const& notes);
+
 namespace detail {
 
 /// The text of programs.yaml.
 extern std::string_view const known_programs_text;
+/// The text of program_memory.yaml.
+extern std::string_view const known_program_memory;
 
 }  // namespace detail
 

@@ -24,6 +24,9 @@ class published_row {
   /// `fields`: an object of texts by column; `location` begins messages.
   published_row(nlohmann::json fields, std::string location)
       : fields_(std::move(fields)), location_(std::move(location)) {}
+  /// A row that was read in another form, with the checksum of that form.
+  published_row(nlohmann::json fields, std::string location, std::uint64_t checksum)
+      : fields_(std::move(fields)), location_(std::move(location)), checksum_(checksum) {}
 
   /// The text of a column; "" where it is empty or missing.
   [[nodiscard]] std::string text(std::string_view column) const;
@@ -40,7 +43,7 @@ class published_row {
   [[nodiscard]] bool is_in_fp8() const;
   /// Whether the step trains low-rank adapters only, by the notes.
   [[nodiscard]] bool trains_adapters() const;
-  /// A checksum of all fields.
+  /// A checksum of all fields as they were read.
   [[nodiscard]] std::uint64_t checksum() const;
   /// Seconds of the step, from the column step_s or the tokens a second; none if neither is there.
   [[nodiscard]] std::optional<double> seconds() const;
@@ -55,6 +58,7 @@ class published_row {
  private:
   nlohmann::json fields_;
   std::string location_;
+  std::optional<std::uint64_t> checksum_ = {};
 };
 
 }  // namespace mpt

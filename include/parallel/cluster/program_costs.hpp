@@ -23,7 +23,6 @@ struct program_costs {
   /// Part of the time of the exchanges of gradients and values that is added to the step; 0: they
   /// run beside its computations wherever the step's plan lets them.
   double exposed_exchanges = 0;
-  double activations = 1;  ///< factor of the memory of activations
 };
 
 }  // namespace parallel::cluster

@@ -13,8 +13,7 @@ namespace {
           .elements = reader.get<double>("elements", 1),
           .axes = reader.get<double>("axes", 1),
           .gap = reader.get<double>("gap", 0),
-          .exposed_exchanges = reader.get<double>("exposed_exchanges", 0),
-          .activations = reader.get<double>("activations", 1)};
+          .exposed_exchanges = reader.get<double>("exposed_exchanges", 0)};
 }
 
 /// Whether a GPU's published name, such as "H100-80GB fp8", is of a device such as "h100" in bf16.
@@ -57,6 +56,31 @@ parallel::cluster::program_costs known_programs::costs_by_name(std::string const
   }
   parallel::fail("program=", printable(name), ": its costs on ", device, " are not known; ",
                  known.empty() ? "those of no program are" : "there are those of ", known);
+}
+
+parallel::cluster::program_memory memory_of_program(std::string const& program,
+                                                    std::string const& gpu,
+                                                    std::string const& notes) {
+  auto const document = parse_yaml(detail::known_program_memory, "program_memory.yaml");
+  config_report report;
+  parallel::cluster::program_memory const own;
+  for (auto const& item : document.items) {
+    config_reader reader(item, "", report);
+    if (program != reader.required<std::string>("program") ||
+        gpu != reader.get<std::string>("gpu", gpu) ||
+        notes.find(reader.get<std::string>("notes", "")) == std::string::npos)
+      continue;
+    return {.gradient_bytes = reader.get<double>("gradient_bytes", own.gradient_bytes),
+            .state_bytes = reader.get<double>("state_bytes", own.state_bytes),
+            .activations = reader.get<double>("activations", own.activations),
+            .gathers_again = reader.get<bool>("gathers_again", own.gathers_again),
+            .logit_bytes = reader.get<double>("logit_bytes", own.logit_bytes),
+            .gathers_logits = reader.get<bool>("gathers_logits", own.gathers_logits),
+            .score_bytes = reader.get<double>("score_bytes", own.score_bytes),
+            .residual_bytes = reader.get<double>("residual_bytes", own.residual_bytes),
+            .workspace = reader.get<double>("workspace", own.workspace)};
+  }
+  return own;
 }
 
 }  // namespace mpt

@@ -14,7 +14,6 @@ namespace {
     if (a.kind != train::action_kind::pass) continue;
     auto const found = passes.find({a.pass, a.model_part});
     if (found == passes.end()) continue;
-    out.operations += static_cast<std::size_t>(found->second.operations);
     for (auto const& [name, seconds] : found->second.by_operation)
       out[std::string(name)] += seconds;
   }
@@ -37,6 +36,9 @@ prediction detail::summary_of(simulated_run const& run) {
   for (std::size_t i = 0; i < actions.size(); ++i) {
     auto const& times = run.times.actions[busiest][i];
     if (is_collective(actions[i].kind)) out.exchange_seconds += times.end - times.begin;
+    auto const pass = run.passes.find({actions[i].pass, actions[i].model_part});
+    if (actions[i].kind == train::action_kind::pass && pass != run.passes.end())
+      out.operations += static_cast<std::size_t>(pass->second.operations);
   }
   out.by_operation = operations_of(run.plans[busiest], run.passes);
   return out;

@@ -26,7 +26,7 @@ struct known_shape {
   int layers = 0;        // 0: the row says it
 };
 
-constexpr std::array<known_shape, 30> known_shapes{{
+constexpr std::array<known_shape, 32> known_shapes{{
     {"llama3 405b", true, 128, 8, 53248, 128256, false, 16384, 126},
     {"llama3 70b", true, 64, 8, 28672, 128256, false, 8192, 80},
     {"llama3 8b", true, 32, 8, 14336, 128256, false, 4096, 32},
@@ -54,6 +54,8 @@ constexpr std::array<known_shape, 30> known_shapes{{
     {"gpt 1t", false, 160, 0, 0, 51200, true},
     {"gpt3 175b", false, 96, 0, 0, 51200, true, 12288, 96},
     {"gpt", false, 0, 0, 0, 51200, true},
+    {"untied gpt", false, 0, 0, 0, 51200},
+    {"gated gpt", true, 0, 0, 0, 51200, true},
     {"nemotron4 340b", false, 96, 8, 73728, 256000, false, 18432, 96},
     {"nemotron4", false, 48, 8, 0, 256000},
     {"nemotron3", false, 0, 0, 0, 256000},
@@ -89,14 +91,14 @@ constexpr std::array<known_shape, 30> known_shapes{{
 }
 
 /// The width and the layers of a model.
-struct model_size {
+struct model_extents {
   int width = 0;
   int layers = 0;
 };
 
 /// The size of a model with GPT-3's ratio of 128 columns for every layer that has this many
 /// parameters: 12 l d^2 + v d, in columns of 1 024 and layers that divide into `stages`.
-[[nodiscard]] model_size size_of_parameters(double parameters, int vocabulary, int stages) {
+[[nodiscard]] model_extents size_of_parameters(double parameters, int vocabulary, int stages) {
   double const width = std::cbrt(parameters * 128 / 12);
   double const d = 1024 * std::max(1.0, std::round(width / 1024));
   double const layers = (parameters - vocabulary * d) / (12 * d * d) / stages;
@@ -105,7 +107,7 @@ struct model_size {
 
 /// The size of a row's model: as it says, else that of the model of its name, else of a model with
 /// as many parameters.
-[[nodiscard]] model_size size_of(published_row const& row, known_shape const& shape) {
+[[nodiscard]] model_extents size_of(published_row const& row, known_shape const& shape) {
   auto const named = [](int value) { return value > 0 ? std::optional(value) : std::nullopt; };
   if (auto const parameters = row.number("params"); parameters && row.has_derived_size())
     return size_of_parameters(*parameters, shape.vocabulary, row.whole("pp", 1));
@@ -237,7 +239,9 @@ bool published_row::trains_adapters() const {
   return spelled_plainly(text("notes")).find("lora") != std::string::npos;
 }
 
-std::uint64_t published_row::checksum() const { return parallel::fnv1a(fields_.dump()); }
+std::uint64_t published_row::checksum() const {
+  return checksum_.value_or(parallel::fnv1a(fields_.dump()));
+}
 
 std::optional<double> published_row::seconds() const {
   if (auto const measured = number("step_s")) return measured;

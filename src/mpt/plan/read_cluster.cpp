@@ -310,7 +310,7 @@ std::string known_device_in(std::string_view text) {
   for (char const c : lower_case(text))
     if (c != ' ' && c != '-') letters += c;
   std::string found;
-  for (auto const& key : known_document().keys)
+  for (auto const& key : parse_known_clusters().keys)
     if (letters.find(key.name) != std::string::npos && key.name.size() > found.size())
       found = key.name;
   return found;
