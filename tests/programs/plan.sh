@@ -19,6 +19,8 @@ settings=$(sed -n 's/^  pretrain [^ ]* //p' out)
 plan "$config" cluster=h100x8x2 network=1Gb/s --json slow.json
 grep -q 'waits [0-9]* % for sums of gradients' out || { cat out >&2; fail "the slow network is not the reason"; }
 plan "$config" cluster=h100x8x2 parallelism.pipeline=4 zero_stage=1 layout=file --trace trace.json
+[[ $(grep -cE '^[0-3] [.FBWU]{78}$' out) == 4 ]] || { cat out >&2; fail "no drawing of the pipeline"; }
+grep -q '^memory by pipeline rank: .*, .*, .*, ' out || { cat out >&2; fail "no memory by pipeline rank"; }
 python3 - << 'PYTHON' || fail "the trace"
 import json
 events = [e for e in json.load(open("trace.json"))["traceEvents"] if e["ph"] == "X"]
@@ -98,6 +100,20 @@ best = lambda layouts: min(x["seconds"] for x in layouts)
 over_all = best([x for x in data_only if "replicate" not in x["layout"]])
 in_node = best([x for x in data_only if "replicate" in x["layout"]])
 assert in_node < over_all, (in_node, over_all)
+PYTHON
+
+# one sum of all gradients in fp32 over 16 ranks of two nodes: 15/16 of them twice, an eighth of it to the other node
+plan "$source_root/apps/configs/mpt/125m.yaml" cluster=h100x8x2 layout=file ranks=16 zero_stage=0 --draw --json sum.json
+grep -qE '^0 F+[FB]*B+[.U]*$' out || { cat out >&2; fail "--draw"; }
+python3 - << 'PYTHON' || fail "bytes by link"
+import json
+document = json.load(open("sum.json"))
+layout, gradients = document["layouts"][0], document["run"]["checkpoint_bytes"] / 3
+sent = 2 * gradients * 15 / 16
+assert abs(layout["bytes_sent"]["in_node"] / sent - 1) < 1e-3, (layout["bytes_sent"], sent)
+assert abs(layout["bytes_sent"]["to_nodes"] * 8 / layout["bytes_sent"]["in_node"] - 1) < 1e-9
+assert layout["memory_by_pipeline_rank"] == [layout["memory_bytes"]]
+assert abs(layout["waits"]["gradients"] - layout["split"]["sums"]) == 0 and layout["waits"]["values"] == 0
 PYTHON
 
 # a run on one device: its evaluation is forward passes alone, its time has parts that sum up

@@ -18,16 +18,18 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/cluster/link_bytes.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/train/step/step_plan.hpp>
 
 namespace parallel::predict {
 
-/// What an action costs: its seconds, and the resource of its rank that it uses alone (below
-/// resource_count); none: -1.
+/// What an action costs: its seconds, the resource of its rank that it uses alone (below
+/// resource_count; none: -1), and the bytes that it sends to other ranks.
 struct action_cost {
   double seconds = 0;
   int resource = -1;
+  cluster::link_bytes sent = {};
 };
 /// The number of resources of a rank.
 inline constexpr int resource_count = 3;

@@ -103,12 +103,15 @@ class step_costs {
     if (!a.is_message()) return moved(sizes_.boundary_bytes, 2);
     if (pipeline::receives(a.edge)) return {};
     auto const place = places_.stages(plan_.rank, plan_.link_at(a.lane).first);
-    return {machines_.links.seconds(cluster::exchange_kind::message, sizes_.boundary_bytes, place)};
+    auto const kind = cluster::exchange_kind::message;
+    return {.seconds = machines_.links.seconds(kind, sizes_.boundary_bytes, place),
+            .sent = cluster::exchange_bytes(kind, sizes_.boundary_bytes, place)};
   }
   [[nodiscard]] action_cost exchange(cluster::exchange_kind kind, double bytes,
                                      cluster::group_place const& place) const {
     return {machines_.links.seconds(kind, bytes, place),
-            place.is_on_one_node() ? resource::device_link : resource::node_link};
+            place.is_on_one_node() ? resource::device_link : resource::node_link,
+            cluster::exchange_bytes(kind, bytes, place)};
   }
   [[nodiscard]] action_cost gathered(double count) const {
     return exchange(cluster::exchange_kind::all_gather, count * sizes_.value_bytes, shards());
@@ -122,10 +125,12 @@ class step_costs {
     }
     auto out = sizes_.place.shards > 1
                    ? exchange(cluster::exchange_kind::reduce_scatter, scattered, shards())
-                   : action_cost{0, resource::device_link};
+                   : action_cost{.resource = resource::device_link};
     if (sizes_.place.replicas > 1) {
       auto const sum = exchange(cluster::exchange_kind::all_reduce, whole, replicas());
-      out = {out.seconds + sum.seconds, sum.resource};
+      out.seconds += sum.seconds;
+      out.resource = sum.resource;
+      out.sent += sum.sent;
     }
     return out;
   }
