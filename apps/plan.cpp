@@ -147,7 +147,13 @@ void foretell(std::filesystem::path const& file, std::vector<std::string> overri
   std::vector<apps::candidate> found;
   if (settings.layout == "file") {
     found.push_back(apps::predict_settings(source, overrides, {}, machines));
-    require_fits(found.front().plan);
+    auto const& c = found.front();
+    require_fits(c.plan);
+    parallel::require(c.fits, "plan: the host needs ",
+                      mpt::console::bytes(static_cast<double>(c.plan.memory.offloaded)),
+                      " for what a rank moves there, but a rank's share of node.memory is ",
+                      mpt::console::bytes(static_cast<double>(machines.host_memory_of_device())),
+                      "; leave offload_optimizer out, or take more nodes");
   } else {
     found = apps::best_layouts(source, overrides, machines);
     if (found.empty()) fail_to_fit(source, overrides, machines);

@@ -78,6 +78,13 @@ training_refused() { # text, arguments
   ! "$programs/pretrain" small.yaml autoresume=false max_duration=1ba "${@:2}" > out 2> log || fail "pretrain ${*:2} is not refused"
   grep -qF -- "$1" log || { cat log >&2; fail "pretrain ${*:2} does not say: $1"; }
 }
+# a run that trains says it, too, and computes what it computes without
+for asked in "" "plan=true cluster=h100x2x1"; do
+  "$programs/pretrain" small.yaml autoresume=false max_duration=2ba ranks=2 metrics_file="asked$asked.jsonl" $asked > asked 2>&1 ||
+    { cat asked >&2; fail "pretrain $asked"; }
+done
+grep -q '^plan: by h100x2x1 ' asked || { cat asked >&2; fail "a run does not compare its layout"; }
+cmp -s <(losses asked.jsonl) <(losses "askedplan=true cluster=h100x2x1.jsonl") || fail "plan=true changes the run"
 training_refused "is not known; describe the machine and give cluster=FILE" plan=true
 training_refused "plan=perhaps: expected true or false" plan=perhaps
 training_refused "add plan=true, or use the program plan" cluster=h100x8
@@ -153,6 +160,14 @@ PYTHON
 # states are in the host's memory only where nothing fits without
 plan "$source_root/apps/configs/mpt/7b.yaml" cluster=h100x1x1
 grep -q 'offload_optimizer=true' out || { cat out >&2; fail "nothing fits on one device"; }
+grep -q 'while training goes on' out || { cat out >&2; fail "there is no room for a copy of what is saved"; }
+"$programs/plan" --show-cluster h100 | sed 's/memory: 2TB/memory: 100GB/; s/devices: 8/devices: 1/' > host.yaml
+plan "$source_root/apps/configs/mpt/7b.yaml" cluster=host.yaml:1  # 80 GB of states on the host, and as many of a copy
+grep -q 'while training stands' out || { cat out >&2; fail "a copy has no room on the host"; }
+sed -i 's/memory: 100GB/memory: 60GB/' host.yaml
+refused "no layout fits on host.yaml:1" "$source_root/apps/configs/mpt/7b.yaml" cluster=host.yaml:1
+refused "for what a rank moves there, but a rank's share of node.memory is 55.9 GiB" "$source_root/apps/configs/mpt/7b.yaml" \
+  cluster=host.yaml:1 layout=file offload_optimizer=true
 plan "$source_root/apps/configs/mpt/7b.yaml" cluster=h100x2x1
 ! grep -q 'states on the host' out || { cat out >&2; fail "states on the host where they need not be"; }
 

@@ -51,9 +51,10 @@ namespace {
   return value;
 }
 
-[[nodiscard]] std::uint64_t bytes_of(config_reader& reader, std::string_view key,
-                                     std::string fallback) {
-  auto const text = reader.get<std::string>(key, std::move(fallback));
+/// The bytes of a key; 0 where it is absent or 0.
+[[nodiscard]] std::uint64_t bytes_of(config_reader& reader, std::string_view key) {
+  auto const text = reader.get<std::string>(key, "0");
+  if (text == "0") return 0;
   auto const bytes = parse_bytes(text);
   reader.check(key, bytes.has_value(), "expected a size such as 80GB, found '", printable(text),
                "'");
@@ -96,9 +97,9 @@ void read_attention(config_reader reader, cluster::processor& out) {
 
 [[nodiscard]] cluster::processor read_device(config_reader reader, cluster::cluster& machines) {
   cluster::processor out{.name = machines.name};
-  out.memory = bytes_of(reader, "memory", "0");
+  out.memory = bytes_of(reader, "memory");
   reader.check("memory", out.memory > 0, "missing; give bytes such as 80GB");
-  machines.reserved_memory = bytes_of(reader, "reserved", "0");
+  machines.reserved_memory = bytes_of(reader, "reserved");
   reader.check("reserved", machines.reserved_memory < out.memory,
                "must be less than the memory of the device");
   out.peak = positive(reader, "peak");
@@ -226,6 +227,7 @@ cluster::cluster read_cluster(config_reader reader, std::string name) {
   auto const devices = node.get<std::int64_t>("devices", 8);
   node.check("devices", devices >= 1 && devices <= 4096, "must be from 1 to 4096, found ", devices);
   out.devices_on_node = static_cast<int>(devices);
+  out.host_memory = bytes_of(node, "memory");
   out.links.device_link = read_link(node.section("inside"), 1);
   out.links.node_link = read_link(node.section("between"), out.devices_on_node);
   out.links.oversubscription = node.get<double>("oversubscription", 1);
