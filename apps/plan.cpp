@@ -28,6 +28,7 @@
 #include <planner/check_table.hpp>
 #include <planner/print_layouts.hpp>
 #include <planner/print_run.hpp>
+#include <planner/print_step.hpp>
 #include <planner/run_file.hpp>
 
 namespace {
@@ -114,16 +115,17 @@ std::string trace_text(apps::candidate const& c, parallel::cluster::cluster cons
   });
 }
 
-/// The files that a plan writes; "": none.
-struct plan_files {
+/// What a plan writes and draws; "": no file.
+struct plan_output {
   std::filesystem::path trace;
   std::filesystem::path run;  ///< the training YAML of the best layout
+  bool draws = false;         ///< the pipeline, also where it has one rank
 };
 
 void foretell(std::filesystem::path const& file, std::vector<std::string> overrides,
-              apps::results_file const& json, plan_files const& files) {
-  apps::check_report_file("--trace", files.trace, {file});
-  apps::check_report_file("--write", files.run, {file});
+              apps::results_file const& json, plan_output const& output) {
+  apps::check_report_file("--trace", output.trace, {file});
+  apps::check_report_file("--write", output.run, {file});
   auto const settings = take_settings(overrides);
   parallel::require(!settings.cluster.empty(), "plan: which cluster? write cluster=h100x8x64");
   auto machines = mpt::read_cluster(
@@ -145,7 +147,13 @@ void foretell(std::filesystem::path const& file, std::vector<std::string> overri
   std::vector<apps::candidate> found;
   if (settings.layout == "file") {
     found.push_back(apps::predict_settings(source, overrides, {}, machines));
-    require_fits(found.front().plan);
+    auto const& c = found.front();
+    require_fits(c.plan);
+    parallel::require(c.fits, "plan: the host needs ",
+                      mpt::console::bytes(static_cast<double>(c.plan.memory.offloaded)),
+                      " for what a rank moves there, but a rank's share of node.memory is ",
+                      mpt::console::bytes(static_cast<double>(machines.host_memory_of_device())),
+                      "; leave offload_optimizer out, or take more nodes");
   } else {
     found = apps::best_layouts(source, overrides, machines);
     if (found.empty()) fail_to_fit(source, overrides, machines);
@@ -156,21 +164,24 @@ void foretell(std::filesystem::path const& file, std::vector<std::string> overri
   auto const run = apps::duration_of(found.front(), machines);
   if (run) document["run"] = apps::json_of(*run, machines);
   json.write(document);
-  if (!files.trace.empty())
-    apps::write_report_file(files.trace, trace_text(found.front(), machines));
-  if (!files.run.empty())
-    apps::write_report_file(files.run,
+  if (!output.trace.empty())
+    apps::write_report_file(output.trace, trace_text(found.front(), machines));
+  if (!output.run.empty())
+    apps::write_report_file(output.run,
                             apps::run_file_text(file, overrides, found.front(), machines));
   if (json.is_printed_alone()) return;
   fmt::print("{} on {}: {} devices, {} each\n\n", found.front().config.run.name, machines.name,
              machines.devices(),
              mpt::console::bytes(static_cast<double>(machines.available_memory())));
   print_best(found, machines);
+  apps::print_step(found.front());
+  if (output.draws || found.front().config.execution.parallelism.pipeline > 1)
+    apps::draw_pipeline(found.front(), machines);
   apps::print_duration(run, machines);
   print_sensitivity(found.front(), machines);
   auto const program = apps::program_of_run(found.front().config);
-  if (!files.run.empty())
-    fmt::print("run it with\n  {} {}\n", program, files.run.string());
+  if (!output.run.empty())
+    fmt::print("run it with\n  {} {}\n", program, output.run.string());
   else if (!found.front().settings.empty())
     fmt::print("run it with\n  {} {} {}\n", program, file.string(),
                fmt::join(found.front().settings, " "));
@@ -180,7 +191,7 @@ void foretell(std::filesystem::path const& file, std::vector<std::string> overri
 
 int main(int argc, char** argv) {
   std::filesystem::path file, published;
-  plan_files files;
+  plan_output output;
   std::vector<std::string> overrides;
   CLI::App app{"Foretell a training run on a cluster: its fastest layouts, memory and time"};
   apps::add_examples(
@@ -193,10 +204,12 @@ int main(int argc, char** argv) {
   check->add_option("table", published, "CSV file")->required()->check(CLI::ExistingFile);
   json.add_to(*check, "every row's prediction");
   plan_json.add_to(app, "every layout that fits");
-  app.add_option("--write", files.run,
+  app.add_option("--write", output.run,
                  "write the best layout's training YAML, which pretrain or finetune runs");
-  app.add_option("--trace", files.trace,
+  app.add_option("--trace", output.trace,
                  "write a step of the best layout to this file, which Chrome and Perfetto show");
+  app.add_flag("--draw", output.draws,
+               "draw a step in text, as is done where the best layout has a pipeline");
   app.add_option("--show-cluster", shown, "print a known cluster as a file to change");
   app.add_option("config", file, "training YAML")->check(CLI::ExistingFile);
   app.add_option("overrides", overrides,
@@ -206,7 +219,7 @@ int main(int argc, char** argv) {
     if (check->parsed()) return apps::check_table(published, json);
     if (!shown.empty()) return fmt::print("{}", mpt::cluster_file(shown));
     parallel::require(!file.empty(), "plan: which run? give a training YAML");
-    foretell(file, overrides, plan_json, files);
+    foretell(file, overrides, plan_json, output);
   };
   return apps::run(app, argc, argv, true, body);
 }

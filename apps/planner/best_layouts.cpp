@@ -27,6 +27,13 @@ void sort_by_time(std::vector<candidate>& found) {
   found.erase(repeated.begin(), repeated.end());
 }
 
+/// Whether the host has room for what a plan moves there; true where its memory is not known.
+[[nodiscard]] bool fits_on_host(mpt::run_plan const& plan,
+                                parallel::cluster::cluster const& machines) {
+  auto const room = machines.host_memory_of_device();
+  return room == 0 || plan.memory.offloaded <= room;
+}
+
 /// Whether a candidate takes less time, or as much with less memory.
 [[nodiscard]] bool is_better(candidate const& one, candidate const& other) {
   return std::pair(one.prediction.seconds, one.plan.memory.total()) <
@@ -65,12 +72,12 @@ class layout_search {
   /// Adds a layout, if it fits, or else with the first settings that make it fit.
   void try_layout(mpt::settings const& layout) {
     auto tried = predict(layout);
-    if (tried && !mpt::fits(tried->plan) && states_fit(*tried))
+    if (tried && !tried->fits && states_fit(*tried))
       for (auto const& changes : roomier_settings(tried->config)) {
         tried = predict(mpt::with_changes(layout, changes));
-        if (!tried || fits(tried->plan)) break;
+        if (!tried || tried->fits) break;
       }
-    if (tried && fits(tried->plan)) found_.push_back(*std::move(tried));
+    if (tried && tried->fits) found_.push_back(*std::move(tried));
   }
 
   /// Whether there is room for all but activations.
@@ -97,7 +104,7 @@ class layout_search {
       auto const current = best;
       for (auto const& changes : alternatives(kind, current.config, machines_)) {
         auto tried = predict(mpt::with_changes(current.settings, changes));
-        if (!tried || !mpt::fits(tried->plan)) continue;
+        if (!tried || !tried->fits) continue;
         found_.push_back(*tried);
         if (is_better(*tried, best)) best = *std::move(tried);
       }
@@ -128,8 +135,10 @@ candidate predict_settings(training_file& source, std::vector<std::string> const
   int const ranks = machines.devices();
   shard_within(out.config.execution.parallelism, ranks, machines.devices_on_node);
   with_element(out.config.execution.precision, [&]<class T>(T) {
-    out.plan = mpt::plan_run<T>(out.config, ranks, machines.available_memory(), std::size_t{0});
-    if (fits(out.plan)) out.prediction = mpt::predict_run<T>(out.config, out.plan, machines);
+    out.plan = mpt::plan_run<T>(out.config, ranks, machines.available_memory(),
+                                std::size_t{machines.host_memory_of_device()});
+    out.fits = mpt::fits(out.plan) && fits_on_host(out.plan, machines);
+    if (out.fits) out.prediction = mpt::predict_run<T>(out.config, out.plan, machines);
   });
   return out;
 }

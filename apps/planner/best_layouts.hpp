@@ -20,6 +20,7 @@ struct candidate {
   mpt::settings settings{};  ///< in addition to those of the file and the command line
   mpt::train_config config{};
   mpt::run_plan plan{};
+  bool fits = false;  ///< in the memory of the devices, and of the host
   mpt::prediction prediction{};
 };
 

@@ -59,7 +59,7 @@ std::string compare_layout(training_file& source, std::vector<std::string> const
   auto const current = predict_settings(source, overrides, {}, machines);
   auto const better = fmt::format("{}: {:.3f} s a step; set {}", name_of_layout(best),
                                   best.prediction.seconds, fmt::join(best.settings, " "));
-  if (!fits(current.plan))
+  if (!current.fits)
     return fmt::format("plan: by {} this layout does not fit, but {}", cluster, better);
   double const longer = current.prediction.seconds / best.prediction.seconds - 1;
   if (longer < far_from_best)

@@ -145,6 +145,7 @@ void print_best(std::vector<candidate> const& found, parallel::cluster::cluster 
     if (std::ranges::find(rows, row) == rows.end()) rows.push_back(std::move(row));
   }
   fmt::print("{}\n", mpt::console::markdown_table(rows, right));
+  if (found.size() == 1 && found.front().settings.empty()) return;  // no other layout was tried
   std::vector<std::vector<std::string>> kinds{
       {"best of a kind", "layout", "step, s", "times the best", ""}};
   for (auto const& kind : layout_kinds(machines)) {
@@ -193,6 +194,10 @@ nlohmann::ordered_json json_of(candidate const& c) {
                   {"gathers", s.gathers}, {"sums", s.sums}, {"bubble", s.bubble},
                   {"end", s.end}};
   out["operations"] = p.by_operation;
+  out["waits"] = p.waits;
+  out["bytes_sent"] = {{"in_node", p.sent.in_node}, {"to_nodes", p.sent.to_nodes}};
+  auto& memory = out["memory_by_pipeline_rank"] = nlohmann::ordered_json::array();
+  for (auto const& rank : c.plan.by_pipeline_rank) memory.push_back(rank.total());
   return out;
 }
 

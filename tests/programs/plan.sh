@@ -19,6 +19,8 @@ settings=$(sed -n 's/^  pretrain [^ ]* //p' out)
 plan "$config" cluster=h100x8x2 network=1Gb/s --json slow.json
 grep -q 'waits [0-9]* % for sums of gradients' out || { cat out >&2; fail "the slow network is not the reason"; }
 plan "$config" cluster=h100x8x2 parallelism.pipeline=4 zero_stage=1 layout=file --trace trace.json
+[[ $(grep -cE '^[0-3] [.FBWU]{78}$' out) == 4 ]] || { cat out >&2; fail "no drawing of the pipeline"; }
+grep -q '^memory by pipeline rank: .*, .*, .*, ' out || { cat out >&2; fail "no memory by pipeline rank"; }
 python3 - << 'PYTHON' || fail "the trace"
 import json
 events = [e for e in json.load(open("trace.json"))["traceEvents"] if e["ph"] == "X"]
@@ -76,6 +78,13 @@ training_refused() { # text, arguments
   ! "$programs/pretrain" small.yaml autoresume=false max_duration=1ba "${@:2}" > out 2> log || fail "pretrain ${*:2} is not refused"
   grep -qF -- "$1" log || { cat log >&2; fail "pretrain ${*:2} does not say: $1"; }
 }
+# a run that trains says it, too, and computes what it computes without
+for asked in "" "plan=true cluster=h100x2x1"; do
+  "$programs/pretrain" small.yaml autoresume=false max_duration=2ba ranks=2 metrics_file="asked$asked.jsonl" $asked > asked 2>&1 ||
+    { cat asked >&2; fail "pretrain $asked"; }
+done
+grep -q '^plan: by h100x2x1 ' asked || { cat asked >&2; fail "a run does not compare its layout"; }
+cmp -s <(losses asked.jsonl) <(losses "askedplan=true cluster=h100x2x1.jsonl") || fail "plan=true changes the run"
 training_refused "is not known; describe the machine and give cluster=FILE" plan=true
 training_refused "plan=perhaps: expected true or false" plan=perhaps
 training_refused "add plan=true, or use the program plan" cluster=h100x8
@@ -98,6 +107,20 @@ best = lambda layouts: min(x["seconds"] for x in layouts)
 over_all = best([x for x in data_only if "replicate" not in x["layout"]])
 in_node = best([x for x in data_only if "replicate" in x["layout"]])
 assert in_node < over_all, (in_node, over_all)
+PYTHON
+
+# one sum of all gradients in fp32 over 16 ranks of two nodes: 15/16 of them twice, an eighth of it to the other node
+plan "$source_root/apps/configs/mpt/125m.yaml" cluster=h100x8x2 layout=file ranks=16 zero_stage=0 --draw --json sum.json
+grep -qE '^0 F+[FB]*B+[.U]*$' out || { cat out >&2; fail "--draw"; }
+python3 - << 'PYTHON' || fail "bytes by link"
+import json
+document = json.load(open("sum.json"))
+layout, gradients = document["layouts"][0], document["run"]["checkpoint_bytes"] / 3
+sent = 2 * gradients * 15 / 16
+assert abs(layout["bytes_sent"]["in_node"] / sent - 1) < 1e-3, (layout["bytes_sent"], sent)
+assert abs(layout["bytes_sent"]["to_nodes"] * 8 / layout["bytes_sent"]["in_node"] - 1) < 1e-9
+assert layout["memory_by_pipeline_rank"] == [layout["memory_bytes"]]
+assert abs(layout["waits"]["gradients"] - layout["split"]["sums"]) == 0 and layout["waits"]["values"] == 0
 PYTHON
 
 # a run on one device: its evaluation is forward passes alone, its time has parts that sum up
@@ -137,6 +160,14 @@ PYTHON
 # states are in the host's memory only where nothing fits without
 plan "$source_root/apps/configs/mpt/7b.yaml" cluster=h100x1x1
 grep -q 'offload_optimizer=true' out || { cat out >&2; fail "nothing fits on one device"; }
+grep -q 'while training goes on' out || { cat out >&2; fail "there is no room for a copy of what is saved"; }
+"$programs/plan" --show-cluster h100 | sed 's/memory: 2TB/memory: 100GB/; s/devices: 8/devices: 1/' > host.yaml
+plan "$source_root/apps/configs/mpt/7b.yaml" cluster=host.yaml:1  # 80 GB of states on the host, and as many of a copy
+grep -q 'while training stands' out || { cat out >&2; fail "a copy has no room on the host"; }
+sed -i 's/memory: 100GB/memory: 60GB/' host.yaml
+refused "no layout fits on host.yaml:1" "$source_root/apps/configs/mpt/7b.yaml" cluster=host.yaml:1
+refused "for what a rank moves there, but a rank's share of node.memory is 55.9 GiB" "$source_root/apps/configs/mpt/7b.yaml" \
+  cluster=host.yaml:1 layout=file offload_optimizer=true
 plan "$source_root/apps/configs/mpt/7b.yaml" cluster=h100x2x1
 ! grep -q 'states on the host' out || { cat out >&2; fail "states on the host where they need not be"; }
 

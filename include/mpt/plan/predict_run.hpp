@@ -34,6 +34,10 @@ struct prediction {
   predict::step_split split{};   ///< of that rank
   double exchange_seconds = 0;  ///< of that rank's exchanges of values and gradients, hidden or not
   std::size_t operations = 0;   ///< that that rank's passes compute
+  cluster::link_bytes sent{};   ///< by that rank
+  /// Seconds for which that rank waits for exchanges: "tensor", "context", "values", "gradients"
+  /// and "pipeline"
+  std::map<std::string, double> waits{};
   /// Seconds of that rank's passes, by operation
   std::map<std::string, double> by_operation{};
 };
@@ -43,6 +47,7 @@ struct simulated_run {
   std::vector<train::step_plan> plans;  ///< by pipeline rank
   predict::pass_times passes;
   predict::simulated_step times;
+  std::vector<cluster::link_bytes> sent;  ///< by pipeline rank
 };
 
 /// Simulates a step of a planned run. `T`: the elements of the model; it must be those of the plan.
@@ -139,6 +144,11 @@ template <class T>
           .boundary_bytes = rows * static_cast<double>(config.model.d_model) * sizeof(T)};
 }
 
+/// What a rank sends in a step.
+[[nodiscard]] cluster::link_bytes bytes_sent(train::step_plan const& plan,
+                                             predict::step_costs const& costs,
+                                             predict::pass_times const& passes);
+
 /// Simulates a step, or a round of evaluation, whose passes have this shape.
 template <class T>
 [[nodiscard]] simulated_run simulate(train_config const& config, run_plan const& plan,
@@ -148,7 +158,8 @@ template <class T>
                                               config.run, plan, false, shape.mode),
                     .passes = times_of(work_of_passes<T>(config, plan, shape, machines.program),
                                        config.model.n_layers, machines, places),
-                    .times = {}};
+                    .times = {},
+                    .sent = {}};
   auto const sizes = sizes_of<T>(config, plan, shape);
   std::vector<predict::step_costs> costs;
   for (std::size_t rank = 0; rank < out.plans.size(); ++rank)
@@ -156,6 +167,8 @@ template <class T>
                        out.passes);
   out.times = predict::simulate_step(
       out.plans, [&](std::size_t rank, train::action const& a) { return costs[rank](a); });
+  for (std::size_t rank = 0; rank < out.plans.size(); ++rank)
+    out.sent.push_back(bytes_sent(out.plans[rank], costs[rank], out.passes));
   return out;
 }
 

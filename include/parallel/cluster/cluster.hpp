@@ -26,12 +26,17 @@ struct cluster {
   /// the next
   double jitter = 0;
   std::uint64_t reserved_memory = 0;  ///< bytes of a device that programs and drivers take
+  std::uint64_t host_memory = 0;      ///< bytes of a node's host; 0: not known
   double price = 0;                   ///< of a device for an hour; 0: not known
 
   [[nodiscard]] int devices() const { return nodes * devices_on_node; }
   /// Bytes of a device that a run may use.
   [[nodiscard]] std::uint64_t available_memory() const {
     return device.memory > reserved_memory ? device.memory - reserved_memory : 0;
+  }
+  /// Bytes of the host that a device's rank may use; 0: not known.
+  [[nodiscard]] std::uint64_t host_memory_of_device() const {
+    return host_memory / static_cast<std::uint64_t>(devices_on_node);
   }
   /// Seconds of an operation by the program that trains.
   [[nodiscard]] double seconds(operation_work const& work) const {

@@ -46,8 +46,8 @@ struct paired_tasks {
 };
 
 /// Pairs the tasks of `steps` steps with the operations of one: the n-th task of a name in a step
-/// runs the n-th operation of that name. Operations of which there are more or fewer tasks, as where
-/// something else has used the stream, are left out.
+/// runs the n-th operation of that name. Operations of which there are more or fewer tasks, as
+/// where something else has used the stream, are left out.
 [[nodiscard]] inline paired_tasks pair_tasks(std::span<cluster::operation_work const> operations,
                                              std::span<host::timed_task const> tasks,
                                              std::size_t steps) {

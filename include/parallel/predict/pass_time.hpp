@@ -10,6 +10,7 @@
 #include <variant>
 
 #include <parallel/cluster/cluster.hpp>
+#include <parallel/cluster/link_bytes.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/mesh/layout.hpp>
 #include <parallel/predict/pass_work.hpp>
@@ -79,6 +80,7 @@ struct pass_time {
   int operations = 0;  ///< that it computes
   std::map<std::string_view, double> by_operation = {};
   std::map<std::string_view, double> by_axis = {};  ///< the part of `waiting` of each axis
+  cluster::link_bytes sent = {};                    ///< to other ranks along tensor and context
 
   [[nodiscard]] double seconds() const { return compute + waiting; }
 };
@@ -122,6 +124,7 @@ struct pass_time {
     double const seconds =
         machines.program.axes *
         machines.links.ring_seconds(exchange.bytes, 1, places.named(exchange.axis));
+    out.sent += cluster::ring_bytes(exchange.bytes, places.named(exchange.axis));
     if (!exchange.is_shift) {
       wait(exchange.axis, seconds);
       continue;

@@ -21,18 +21,20 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/cluster/link_bytes.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/train/step/step_plan.hpp>
 
 namespace parallel::predict {
 
 /// What an action costs: its seconds where nothing runs beside it, the resource of its rank that it
-/// uses alone (below resource_count; none: -1), and the share of its rank's processor that it
-/// demands while it runs.
+/// uses alone (below resource_count; none: -1), the share of its rank's processor that it demands
+/// while it runs, and the bytes that it sends to other ranks.
 struct action_cost {
   double seconds = 0;
   int resource = -1;
   double demand = 0;
+  cluster::link_bytes sent = {};
 };
 /// The number of resources of a rank.
 inline constexpr int resource_count = 3;

@@ -114,15 +114,17 @@ class step_costs {
     if (!a.is_message()) return moved(2 * sizes_.boundary_bytes);
     if (pipeline::receives(a.edge)) return {};
     auto const place = places_.stages(plan_.rank, plan_.link_at(a.lane).first);
-    return {.seconds = machines_.links.seconds(cluster::exchange_kind::message,
-                                               sizes_.boundary_bytes, place),
-            .demand = machines_.links.slowest(place).processor_share};
+    auto const kind = cluster::exchange_kind::message;
+    return {.seconds = machines_.links.seconds(kind, sizes_.boundary_bytes, place),
+            .demand = machines_.links.slowest(place).processor_share,
+            .sent = cluster::exchange_bytes(kind, sizes_.boundary_bytes, place)};
   }
   [[nodiscard]] action_cost exchange(cluster::exchange_kind kind, double bytes,
                                      cluster::group_place const& place) const {
     return {.seconds = machines_.links.seconds(kind, bytes, place),
             .resource = place.is_on_one_node() ? resource::device_link : resource::node_link,
-            .demand = machines_.links.slowest(place).processor_share};
+            .demand = machines_.links.slowest(place).processor_share,
+            .sent = cluster::exchange_bytes(kind, bytes, place)};
   }
   [[nodiscard]] action_cost gathered(double count) const {
     return exchange(cluster::exchange_kind::all_gather, count * sizes_.value_bytes, shards());
@@ -139,7 +141,10 @@ class step_costs {
                    : action_cost{.resource = resource::device_link};
     if (sizes_.place.replicas > 1) {
       auto const sum = exchange(cluster::exchange_kind::all_reduce, whole, replicas());
-      out = {out.seconds + sum.seconds, sum.resource, sum.demand};
+      out.seconds += sum.seconds;
+      out.resource = sum.resource;
+      out.demand = sum.demand;
+      out.sent += sum.sent;
     }
     return out;
   }

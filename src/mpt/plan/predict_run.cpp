@@ -20,7 +20,33 @@ namespace {
   return out;
 }
 
+/// Seconds of the passes of a rank's step in which they wait for exchanges, by axis.
+[[nodiscard]] std::map<std::string, double> waits_of(train::step_plan const& plan,
+                                                     predict::pass_times const& passes) {
+  std::map<std::string, double> out;
+  for (auto const& a : plan.actions) {
+    if (a.kind != train::action_kind::pass) continue;
+    auto const found = passes.find({a.pass, a.model_part});
+    if (found == passes.end()) continue;
+    for (auto const& [axis, seconds] : found->second.by_axis) out[std::string(axis)] += seconds;
+  }
+  return out;
+}
+
 }  // namespace
+
+cluster::link_bytes detail::bytes_sent(train::step_plan const& plan,
+                                       predict::step_costs const& costs,
+                                       predict::pass_times const& passes) {
+  cluster::link_bytes out;
+  for (auto const& a : plan.actions) {
+    out += costs(a).sent;
+    if (a.kind != train::action_kind::pass) continue;
+    auto const found = passes.find({a.pass, a.model_part});
+    if (found != passes.end()) out += found->second.sent;
+  }
+  return out;
+}
 
 prediction detail::summary_of(simulated_run const& run) {
   prediction out{.seconds = run.times.seconds};
@@ -41,6 +67,11 @@ prediction detail::summary_of(simulated_run const& run) {
       out.operations += static_cast<std::size_t>(pass->second.operations);
   }
   out.by_operation = operations_of(run.plans[busiest], run.passes);
+  out.waits = waits_of(run.plans[busiest], run.passes);
+  out.sent = run.sent[busiest];
+  out.waits["values"] = out.split.gathers;
+  out.waits["gradients"] = out.split.sums;
+  out.waits["pipeline"] = out.split.bubble + out.split.end;
   return out;
 }
 

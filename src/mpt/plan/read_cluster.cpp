@@ -51,10 +51,10 @@ namespace {
   return value;
 }
 
-/// The bytes of a key; 0 without it.
+/// The bytes of a key; 0 where it is absent or 0.
 [[nodiscard]] std::uint64_t bytes_of(config_reader& reader, std::string_view key) {
-  auto const text = reader.get<std::string>(key, "");
-  if (text.empty()) return 0;
+  auto const text = reader.get<std::string>(key, "0");
+  if (text == "0") return 0;
   auto const bytes = parse_bytes(text);
   reader.check(key, bytes.has_value(), "expected a size such as 80GB, found '", printable(text),
                "'");
@@ -249,6 +249,7 @@ cluster::cluster read_cluster(config_reader reader, std::string name) {
   auto const devices = node.get<std::int64_t>("devices", 8);
   node.check("devices", devices >= 1 && devices <= 4096, "must be from 1 to 4096, found ", devices);
   out.devices_on_node = static_cast<int>(devices);
+  out.host_memory = bytes_of(node, "memory");
   out.links.device_link = read_link(node.section("inside"), 1);
   out.links.node_link = read_link(node.section("between"), out.devices_on_node);
   out.jitter = node.get<double>("jitter", 0);

@@ -101,6 +101,20 @@ TEST_CASE("cluster: disks and failures are read, and their defaults fill the res
                        doctest::Contains("write"), parallel::error);
 }
 
+TEST_CASE("cluster: memory of the host, and memory that is reserved, may be left out") {
+  auto text = mpt::cluster_file("h100");
+  CHECK(mpt::read_cluster("h100x8x4").host_memory_of_device() == 250'000'000'000);
+  for (std::string const line : {"  memory: 2TB\n", "  reserved: 2GB\n"}) {
+    REQUIRE(text.find(line) != std::string::npos);
+    text.erase(text.find(line), line.size());
+  }
+  mpt::config_report report;
+  auto const file = mpt::parse_yaml(text, "file");
+  auto const machines = mpt::read_cluster(mpt::config_reader(file, "", report), "h100");
+  CHECK(machines.host_memory_of_device() == 0);
+  CHECK(machines.reserved_memory == 0);
+}
+
 TEST_CASE("cluster: the names that drivers give to GPUs mean known devices") {
   CHECK(mpt::known_device_in("GPU 0, NVIDIA H100 80GB HBM3") == "h100");
   CHECK(mpt::known_device_in("NVIDIA GeForce RTX 4090") == "rtx4090");

@@ -6,6 +6,7 @@
 
 #include <parallel/pipeline/schedules.hpp>
 #include <parallel/pipeline/simulate.hpp>
+#include <parallel/predict/draw_step.hpp>
 #include <parallel/predict/simulate_step.hpp>
 #include <parallel/train/step/lower_step.hpp>
 
@@ -104,6 +105,21 @@ TEST_CASE("simulated step: what runs at the same time divides its rank's process
   CHECK(seconds_with(0) == 26);
   CHECK(seconds_with(1) == 28);
   CHECK(seconds_with(0.5) == 27);
+}
+
+TEST_CASE("drawn step: 1F1B of two ranks and two microbatches, and its time in other columns") {
+  auto const plans = plans_of(pipeline::one_f_one_b(2, 2));
+  auto const cost = [&](std::size_t, train::action const& a) -> predict::action_cost {
+    bool const is_block =
+        a.kind == train::action_kind::pass && a.model_part >= 0 && a.model_part < 2;
+    if (!is_block) return {};
+    return {a.pass == train::pass_kind::forward ? 1.0 : 2.0};
+  };
+  auto const step = predict::simulate_step(plans, cost);
+  REQUIRE(step.seconds == 9);
+  CHECK(predict::draw_step(plans, step, 9) == std::vector<std::string>{"FF..BB.BB", ".FBBFBB.."});
+  CHECK(predict::draw_step(plans, step, 18) ==
+        std::vector<std::string>{"FFFF....BBBB..BBBB", "..FFBBBBFFBBBB...."});
 }
 
 }  // namespace
