@@ -59,7 +59,7 @@ struct knowledge {
   auto machines = mpt::read_cluster(row.cluster(), 0, known.clusters);
   auto const program = mpt::program_of(row.text("source"));
   bool const is_fp8 = row.is_in_fp8();
-  std::string const gpu = row.text("gpu") + (is_fp8 ? " fp8" : "");
+  std::string const gpu = row.device() + (is_fp8 ? " fp8" : "");
   auto const costs = known.programs.costs(program, gpu, row.text("notes"));
   bool const is_derived = row.has_derived_size();
   machines.program = costs.value_or(parallel::cluster::program_costs{});
@@ -99,7 +99,7 @@ struct knowledge {
   auto const config = mpt::read_train_config(mpt::make_document(row.yaml(), row.location()));
   auto const plan = mpt::plan_run<parallel::bf16>(config, machines.devices());
   auto const program = mpt::program_of(row.text("source"));
-  auto const costs = known.programs.costs(program, row.text("gpu"), row.text("notes"))
+  auto const costs = known.programs.costs(program, row.device(), row.text("notes"))
                          .value_or(parallel::cluster::program_costs{});
   auto const largest =
       std::ranges::max(plan.by_pipeline_rank, {}, [&](parallel::train::memory_plan const& m) {
@@ -107,7 +107,7 @@ struct knowledge {
       });
   auto const device = static_cast<double>(machines.available_memory());
   return {.source = program,
-          .gpu = row.text("gpu"),
+          .gpu = row.device(),
           .location = row.location(),
           .fits = outcome == "fits",
           .states_share = states_of(largest) / device,
@@ -169,7 +169,7 @@ struct knowledge {
 }
 
 void print_results(std::vector<mpt::source_result> const& results) {
-  std::vector<std::vector<std::string>> lines{{"program", "GPU", "rows", "fitted", "factor",
+  std::vector<std::vector<std::string>> lines{{"program", "device", "rows", "fitted", "factor",
                                                "held out", "mean error", "largest", "tau",
                                                "largest at"}};
   double errors[2] = {};  // of models whose sizes are stated, and of those whose are derived
@@ -196,7 +196,7 @@ void print_results(std::vector<mpt::source_result> const& results) {
 }
 
 void print_fits(std::vector<mpt::fit_counts> const& results) {
-  std::vector<std::vector<std::string>> lines{{"program", "GPU", "rows", "held out", "right",
+  std::vector<std::vector<std::string>> lines{{"program", "device", "rows", "held out", "right",
                                                "fits, as predicted", "does not, as predicted",
                                                "fits, unforeseen", "does not, unforeseen"}};
   for (auto const& s : results)

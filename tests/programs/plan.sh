@@ -75,7 +75,7 @@ assert 0.6 < lora["products"] / full["products"] < 0.75  # no gradients of froze
 assert context["attention"] > 0.5 * full["attention"]
 assert 0.5 < fp8["products"] / full["products"] < 0.75  # the blocks in fp8, the head in bf16
 assert fp8["elements"] > full["elements"]  # casts
-assert derived["gpu"] == "H100-80GB, derived size"
+assert derived["gpu"] == "h100, derived size"
 PYTHON
 
 refused "which cluster? write cluster=h100x8x64" "$config"
