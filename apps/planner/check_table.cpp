@@ -63,7 +63,7 @@ struct knowledge {
   auto machines = mpt::read_cluster(row.cluster(), 0, known.clusters);
   auto const program = mpt::program_of(row.text("source"));
   bool const is_fp8 = row.is_in_fp8();
-  std::string const gpu = row.text("gpu") + (is_fp8 ? " fp8" : "");
+  std::string const gpu = row.device() + (is_fp8 ? " fp8" : "");
   auto const costs = known.programs.costs(program, gpu, row.text("notes"));
   bool const is_derived = row.has_derived_size();
   machines.program = costs.value_or(parallel::cluster::program_costs{});
@@ -140,7 +140,7 @@ struct knowledge {
 }
 
 void print_results(std::vector<mpt::source_result> const& results) {
-  std::vector<std::vector<std::string>> lines{{"program", "GPU", "rows", "fitted", "factor",
+  std::vector<std::vector<std::string>> lines{{"program", "device", "rows", "fitted", "factor",
                                                "held out", "mean error", "largest", "tau",
                                                "largest at"}};
   double errors[2] = {};  // of models whose sizes are stated, and of those whose are derived
@@ -167,7 +167,7 @@ void print_results(std::vector<mpt::source_result> const& results) {
 }
 
 void print_fits(std::vector<mpt::fit_counts> const& results) {
-  std::vector<std::vector<std::string>> lines{{"program", "GPU", "rows", "held out", "right",
+  std::vector<std::vector<std::string>> lines{{"program", "device", "rows", "held out", "right",
                                                "fits, as predicted", "does not, as predicted",
                                                "fits, unforeseen", "does not, unforeseen"}};
   for (auto const& s : results)

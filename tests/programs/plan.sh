@@ -202,7 +202,7 @@ assert 0.6 < lora["products"] / full["products"] < 0.75  # no gradients of froze
 assert context["attention"] > 0.5 * full["attention"]
 assert 0.5 < fp8["products"] / full["products"] < 0.75  # the blocks in fp8, the head in bf16
 assert fp8["elements"] > full["elements"]  # casts
-assert derived["gpu"] == "H100-80GB, derived size"
+assert derived["gpu"] == "h100, derived size"
 PYTHON
 
 # a layout of 10 000 ranks, whose first stages have 80 microbatches under way

@@ -17,10 +17,10 @@ class known_programs {
   /// Reads programs.yaml.
   known_programs();
 
-  /// The costs of a program such as "owner/name" on a GPU for a row with these notes, by the first
-  /// entry that fits; none if none does.
+  /// The costs of a program such as "owner/name" on a device such as "h100" or "h100 fp8" for a row
+  /// with these notes, by the first entry that fits; none if none does.
   [[nodiscard]] std::optional<parallel::cluster::program_costs> costs(
-      std::string const& program, std::string const& gpu, std::string const& notes) const;
+      std::string const& program, std::string const& device, std::string const& notes) const;
 
   /// The costs of a program, by its name with or without its owner ("llm-foundry"), on a device
   /// such as "h100", in bf16. Throws `error` where they are not known.
@@ -30,7 +30,7 @@ class known_programs {
  private:
   struct entry {
     std::string program;
-    std::optional<std::string> gpu;
+    std::optional<std::string> device;
     std::string notes;
     parallel::cluster::program_costs costs;
   };

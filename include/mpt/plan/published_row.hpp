@@ -52,6 +52,8 @@ class published_row {
   /// with experts, degrees that do not multiply to the number of GPUs, a missing number.
   [[nodiscard]] std::string yaml() const;
 
+  /// The name of the device in clusters.yaml. Throws `error` for a GPU that is not known.
+  [[nodiscard]] std::string device() const;
   /// The name of the cluster as read_cluster takes it. Throws `error` for a GPU that is not known.
   [[nodiscard]] std::string cluster() const;
 

@@ -16,11 +16,6 @@ namespace {
           .exposed_exchanges = reader.get<double>("exposed_exchanges", 0)};
 }
 
-/// Whether a GPU's published name, such as "H100-80GB fp8", is of a device such as "h100" in bf16.
-[[nodiscard]] bool is_in_bf16_on(std::string_view gpu, std::string_view device) {
-  return !gpu.ends_with(" fp8") && lower_case(gpu.substr(0, gpu.find('-'))) == device;
-}
-
 }  // namespace
 
 known_programs::known_programs() {
@@ -29,18 +24,18 @@ known_programs::known_programs() {
   for (auto const& item : document.items) {
     config_reader reader(item, "", report);
     entry out{.program = reader.required<std::string>("program"),
-              .gpu = {},
+              .device = {},
               .notes = reader.get<std::string>("notes", ""),
               .costs = read_costs(reader)};
-    if (reader.has_key("gpu")) out.gpu = reader.required<std::string>("gpu");
+    if (reader.has_key("device")) out.device = reader.required<std::string>("device");
     entries_.push_back(std::move(out));
   }
 }
 
 std::optional<parallel::cluster::program_costs> known_programs::costs(
-    std::string const& program, std::string const& gpu, std::string const& notes) const {
+    std::string const& program, std::string const& device, std::string const& notes) const {
   for (auto const& known : entries_)
-    if (program == known.program && gpu == known.gpu.value_or(gpu) &&
+    if (program == known.program && device == known.device.value_or(device) &&
         notes.find(known.notes) != std::string::npos)
       return known.costs;
   return std::nullopt;
@@ -49,8 +44,8 @@ std::optional<parallel::cluster::program_costs> known_programs::costs(
 parallel::cluster::program_costs known_programs::costs_by_name(std::string const& name,
                                                                std::string const& device) const {
   std::string known;
-  for (auto const& [program, gpu, notes, costs] : entries_) {
-    if (!is_in_bf16_on(gpu.value_or(""), device)) continue;
+  for (auto const& [program, place, notes, costs] : entries_) {
+    if (place != device) continue;
     if (program == name || program.ends_with('/' + name)) return costs;
     if (known.find(program) == std::string::npos) known += (known.empty() ? "" : ", ") + program;
   }

@@ -26,9 +26,12 @@ struct known_shape {
   int layers = 0;        // 0: the row says it
 };
 
-constexpr std::array<known_shape, 32> known_shapes{{
+constexpr std::array<known_shape, 41> known_shapes{{
     {"llama3 405b", true, 128, 8, 53248, 128256, false, 16384, 126},
     {"llama3 70b", true, 64, 8, 28672, 128256, false, 8192, 80},
+    {"llama3 3b", true, 24, 8, 8192, 128256, true, 3072, 28},
+    {"llama3 1b", true, 32, 8, 8192, 128256, true, 2048, 16},
+    {"mistral 7b", true, 32, 8, 14336, 32000, false, 4096, 32},
     {"llama3 8b", true, 32, 8, 14336, 128256, false, 4096, 32},
     {"llama2 70b", true, 64, 8, 28672, 32000, false, 8192, 80},
     {"llama2 13b", true, 40, 0, 13824, 32000, false, 5120, 40},
@@ -49,12 +52,18 @@ constexpr std::array<known_shape, 32> known_shapes{{
     {"mpt 350m", false, 16, 0, 0, 50368, true, 1024, 24},
     {"mpt 760m", false, 12, 0, 0, 50368, true, 1536, 24},
     {"mpt 1b", false, 16, 0, 0, 50368, true, 2048, 24},
+    {"mpt 3b", false, 20, 0, 0, 50368, true, 2560, 32},
+    {"mpt 7b", false, 32, 0, 0, 50368, true, 4096, 32},
+    {"mpt 13b", false, 40, 0, 0, 50368, true, 5120, 40},
+    {"mpt 30b", false, 56, 0, 0, 50368, true, 7168, 48},
+    {"mpt 70b", false, 64, 0, 0, 50368, true, 8192, 80},
     {"mpt", false, 0, 0, 0, 50368, true},
     {"bloom", false, 0, 0, 0, 250880, true},
     {"untied gpt", false, 0, 0, 0, 51200},
     {"gated gpt", true, 0, 0, 0, 51200, true},
     {"gpt 1t", false, 160, 0, 0, 51200, true},
     {"gpt3 175b", false, 96, 0, 0, 51200, true, 12288, 96},
+    {"opt", false, 0, 0, 0, 50272, true},
     {"gpt", false, 0, 0, 0, 51200, true},
     {"nemotron4 340b", false, 96, 8, 73728, 256000, false, 18432, 96},
     {"nemotron4", false, 48, 8, 0, 256000},
@@ -245,8 +254,9 @@ std::uint64_t published_row::checksum() const {
 
 std::optional<double> published_row::seconds() const {
   if (auto const measured = number("step_s")) return measured;
-  auto const rate = number("tokens_per_s_per_gpu"), batch = number("global_batch"),
-             length = number("seq"), gpus = number("gpus");
+  auto const rate = number("tokens_per_s_per_gpu"),
+             batch = number(number("gbs") ? "gbs" : "global_batch"), length = number("seq"),
+             gpus = number("gpus");
   if (!rate || !batch || !length || !gpus) return std::nullopt;
   return *batch * *length / (*rate * *gpus);
 }
@@ -299,21 +309,25 @@ std::string published_row::yaml() const {
   return out;
 }
 
-std::string published_row::cluster() const {
-  auto const gpu = text("gpu");
-  int const gpus = whole("gpus");
-  auto const plain = spelled_plainly(gpu);
+std::string published_row::device() const {
+  auto const plain = spelled_plainly(text("gpu"));
   auto const found = std::ranges::find_if(known_gpus, [&](known_gpu const& known) {
     return plain.find(known.part) != std::string::npos;
   });
-  parallel::require(found != known_gpus.end(), "its GPU '", gpu, "' is not known");
-  bool const is_rack = found->cluster.starts_with("gb");
+  parallel::require(found != known_gpus.end(), "its GPU '", text("gpu"), "' is not known");
+  return std::string(found->cluster);
+}
+
+std::string published_row::cluster() const {
+  auto const name = device();
+  int const gpus = whole("gpus");
+  bool const is_rack = name.starts_with("gb");
   int const on_node = text("notes").find("4 GPUs a node") != std::string::npos ? 4
                       : is_rack ? (gpus % 64 == 0 ? 64 : 72)
                                 : 8;
   int const devices = std::min(gpus, on_node);
   parallel::require(gpus % devices == 0, "its ", gpus, " GPUs do not fill nodes of ", devices);
-  return fmt::format("{}x{}x{}", found->cluster, devices, gpus / devices);
+  return fmt::format("{}x{}x{}", name, devices, gpus / devices);
 }
 
 }  // namespace mpt

@@ -67,6 +67,12 @@ TEST_CASE("published row: the name of a model says what the row does not, in any
   CHECK_FALSE(mpt::published_row(fields({{"hidden", ""}}), "t:2").has_derived_size());
 }
 
+TEST_CASE("published row: the batch has two names, from which seconds follow too") {
+  mpt::published_row const row(
+      fields({{"global_batch", ""}, {"gbs", "128"}, {"tokens_per_s_per_gpu", "4096"}}), "t:2");
+  CHECK(row.seconds() == 128 * 8192.0 / (4096 * 64));
+}
+
 TEST_CASE("published row: a model of an unknown size has GPT-3's proportions and its parameters") {
   nlohmann::json const changes{
       {"model", "gpt-like 175b"}, {"params", "1.75e11"}, {"hidden", ""}, {"layers", ""}};
@@ -102,6 +108,7 @@ TEST_CASE("published row: known GPUs are found by a part of their names") {
   CHECK(cluster_of("H100-96GB-HBM2e-500W") == "h100-500wx8x8");
   CHECK(cluster_of("A100-40GB") == "a100-40gbx8x8");
   CHECK(cluster_of("GB200") == "gb200x64x1");
+  CHECK(mpt::published_row(fields({{"gpu", "A100 80GB SXM4"}}), "t:2").device() == "a100");
   CHECK(cluster_of("RTX PRO 6000") == "rtxpro6000x8x8");
 }
 
