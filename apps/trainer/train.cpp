@@ -415,6 +415,18 @@ void train(mpt::train_config const& config, apps::results_file const& json,
 /// Compares the layout of a run on these machines with the best, and says so on the primary rank.
 using layout_comparison = std::function<void(apps::run_machines const&, bool is_primary)>;
 
+/// The comparison that a question asks for; nothing if none is asked. The arguments must outlive
+/// it.
+layout_comparison comparison_of(apps::layout_question const& question, apps::training_file& source,
+                                std::vector<std::string> const& overrides) {
+  if (!question.is_asked) return {};
+  return [&](apps::run_machines const& machines, bool is_primary) {
+    auto const cluster = apps::cluster_in_question(question, machines);
+    if (is_primary)
+      mpt::console::say("{}\n", apps::compare_layout(source, overrides, cluster, machines.ranks));
+  };
+}
+
 /// Trains as one rank, on the device and in the precision that the configuration names.
 void train_rank(mpt::train_config const& config, apps::results_file const& json,
                 mpt::run_parts const& parts, parallel::any_communicator& comm,
@@ -547,14 +559,7 @@ int train_program(int argc, char** argv, std::string const& description,
     auto const question = apps::take_layout_question(overrides);
     std::vector<mpt::written_key> written;
     apps::training_file source(file);
-    layout_comparison compare;
-    if (question.is_asked)
-      compare = [&](apps::run_machines const& machines, bool is_primary) {
-        auto const cluster = apps::cluster_in_question(question, machines);
-        if (is_primary)
-          mpt::console::say("{}\n",
-                            apps::compare_layout(source, overrides, cluster, machines.ranks));
-      };
+    auto const compare = comparison_of(question, source, overrides);
     auto config = source.load(overrides, [&](mpt::config_node const& document) {
       written = mpt::written_keys(document);
     });

@@ -57,6 +57,11 @@ class duration_estimate {
     out_.training = static_cast<double>(out_.batches) * work_.step_seconds;
     out_.start = machines_.interruptions.start + load_seconds(work_.loaded_bytes);
     out_.failure_interval = machines_.interruptions.interval(machines_.nodes);
+    auto const& examples = config_.data.train_loader.finetuning;
+    if (examples && !examples->packing)
+      out_.notes.push_back(
+          fmt::format("examples count as max_seq_len, {} tokens; shorter ones take less time",
+                      config_.data.train_loader.max_seq_len));
     add_evaluation();
     out_.checkpoint_bytes = work_.checkpoint_bytes;
     out_.checkpoint_seconds = machines_.disks.save_seconds(work_.checkpoint_bytes, machines_.nodes);

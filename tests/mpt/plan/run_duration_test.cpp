@@ -132,6 +132,9 @@ TEST_CASE("run duration: what needs the data is a note, and epochs are no durati
   CHECK(run.notes[1].find("save_interval=1ep is not counted") != std::string::npos);
   CHECK(run.evaluation == 0);
   CHECK(run.saves == 0);
+  c.data.train_loader.finetuning.emplace();
+  CHECK(mpt::duration_of(c, plan(false), work, machines())->notes[0] ==
+        "examples count as max_seq_len, 2048 tokens; shorter ones take less time");
   c.run.max_duration = {1, mpt::time_unit::epoch};
   CHECK_FALSE(mpt::duration_of(c, plan(false), work, machines()).has_value());
 }
