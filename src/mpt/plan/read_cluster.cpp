@@ -119,6 +119,8 @@ void read_attention(config_reader reader, cluster::processor& out) {
   auto const rate = reader.get<std::string>("rate", "");
   reader.check("rate", !rate.empty(), "missing; give bytes a second, such as 50GB/s or 400Gb/s");
   out.rate = parse_rate(rate) / devices;
+  if (reader.has_key("sum_rate"))
+    out.sum_rate = parse_rate(reader.required<std::string>("sum_rate")) / devices;
   if (reader.has_key("efficiency")) out.efficiency = curve_of(reader, "efficiency");
   reader.finish();
   return out;
