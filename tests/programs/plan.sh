@@ -187,6 +187,7 @@ someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,16,16,1,1,1,,3,8,1024,bf16
 someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,8,8,1,1,1,,3,8,512,bf16,none,2.0,lora
 someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,8,4,1,1,2,,3,8,512,bf16,none,2.0,context
 someone/trainer@1:page,mpt 1b,,24,2048,2048,H100-80GB,8,8,1,1,1,,3,8,512,fp8,none,2.0,
+someone/trainer@1:page,gpt 1b,,24,2048,2048,H100-80GB,8,4,2,1,1,,1,8,512,bf16,none,2.0,
 someone/trainer@1:page,gpt-like 1b,1.3e9,,,2048,H100-80GB,8,8,1,1,1,,3,8,512,bf16,none,2.0,
 CSV
 plan check published.csv --json check.json
@@ -196,11 +197,12 @@ grep -q '1 rows not predicted: its step is faster than the peak of its GPUs allo
 python3 - << 'PYTHON' || fail "rows of a table contradict each other"
 import json
 rows = json.load(open("check.json"))["rows"]
-assert len(rows) == 6, rows
-full, _, lora, context, fp8, derived = rows
+assert len(rows) == 7, rows
+full, _, lora, context, fp8, tensor, derived = rows
 assert 0.6 < lora["products"] / full["products"] < 0.75  # no gradients of frozen weights
 assert context["attention"] > 0.5 * full["attention"]
 assert 0.5 < fp8["products"] / full["products"] < 0.75  # the blocks in fp8, the head in bf16
+assert tensor["axes"] > 0.03 * tensor["products"]  # others' products wait for tensor exchanges
 assert fp8["elements"] > full["elements"]  # casts
 assert derived["gpu"] == "h100, derived size"
 PYTHON

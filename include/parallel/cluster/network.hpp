@@ -14,6 +14,8 @@ namespace parallel::cluster {
 struct link {
   double latency = 0;  ///< seconds of a message without content
   double rate = 0;     ///< bytes a second that a device sends while all of them send
+  /// Likewise of all_reduce, where switches compute the sums; 0: as `rate`, by the devices.
+  double sum_rate = 0;
   /// The share of the rate that an exchange reaches, by the bytes that each rank sends in it;
   /// empty: all of it.
   rate_curve efficiency = {};
@@ -77,7 +79,10 @@ struct network {
     if (kind == exchange_kind::message) return message_seconds(bytes, place);
     double const n = place.ranks;
     double const rounds = kind == exchange_kind::all_reduce ? 2 : 1;
-    double seconds = ring_seconds(rounds * bytes * (n - 1) / n, rounds, place);
+    double const sent = rounds * bytes * (n - 1) / n;
+    double seconds = ring_seconds(sent, rounds, place);
+    if (kind == exchange_kind::all_reduce && place.is_on_one_node() && device_link.sum_rate > 0)
+      seconds -= device_link.seconds(sent) * (1 - device_link.rate / device_link.sum_rate);
     if (kind == exchange_kind::all_gather || kind == exchange_kind::reduce_scatter)
       seconds += ring_latency(place) - tree_latency(place);
     if (kind != exchange_kind::all_to_all || place.is_on_one_node()) return seconds;

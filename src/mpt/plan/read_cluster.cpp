@@ -147,6 +147,8 @@ void read_operations(config_node const* node, cluster::processor& out) {
   auto const rate = reader.get<std::string>("rate", "");
   reader.check("rate", !rate.empty(), "missing; give bytes a second, such as 50GB/s or 400Gb/s");
   out.rate = parse_rate(rate) / devices;
+  if (reader.has_key("sum_rate"))
+    out.sum_rate = parse_rate(reader.required<std::string>("sum_rate")) / devices;
   if (reader.has_key("efficiency")) out.efficiency = curve_of(reader, "efficiency");
   out.processor_share = reader.get<double>("processor_share", 0);
   reader.check("processor_share", out.processor_share >= 0, "must be at least 0");

@@ -36,6 +36,20 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "cluster: exchanges in a node of 8 H100 reach the published rates of rings and of switches") {
+  using enum parallel::cluster::exchange_kind;
+  auto const machines = mpt::read_cluster("h100x8");
+  auto const place = machines.place(8, 1);
+  auto const rate = [&](parallel::cluster::exchange_kind kind, double rounds) {  // on the bus
+    double const bytes = 16e9;
+    return rounds * bytes * 7 / 8 / machines.links.seconds(kind, bytes, place);
+  };
+  CHECK(rate(all_reduce, 2) == doctest::Approx(476e9).epsilon(0.01));
+  CHECK(rate(all_gather, 1) == doctest::Approx(368.8e9).epsilon(0.01));
+  CHECK(rate(reduce_scatter, 1) == doctest::Approx(368.8e9).epsilon(0.01));
+}
+
 TEST_CASE("cluster: a program's costs are factors of an operation's seconds and a gap") {
   auto machines = mpt::read_cluster("h100");
   parallel::cluster::operation_work const copy{.name = "copy", .bytes = 1e9};
