@@ -19,32 +19,12 @@ constexpr double far_from_best = 0.2;
 
 }  // namespace
 
-layout_question take_layout_question(std::vector<std::string>& overrides) {
-  layout_question out;
-  std::string asked;
-  for (auto const& [key, target] :
-       {std::pair<std::string_view, std::string*>{"plan=", &asked}, {"cluster=", &out.cluster}})
-    std::erase_if(overrides, [key = key, target = target](std::string const& text) {
-      if (!text.starts_with(key)) return false;
-      *target = text.substr(key.size());
-      return true;
-    });
-  auto const value = asked.empty() ? std::optional(false) : mpt::parse_bool(asked);
-  parallel::require(value.has_value(), "plan=", mpt::printable(asked),
-                    ": expected true or false; true compares the run's layout with the best one");
-  out.is_asked = *value;
-  parallel::require(out.is_asked || out.cluster.empty(), "cluster=", mpt::printable(out.cluster),
-                    " says for which machines plan=true compares layouts; add plan=true, or use "
-                    "the program plan");
-  return out;
-}
-
-std::string cluster_in_question(layout_question const& question, run_machines const& machines) {
-  if (!question.cluster.empty()) return question.cluster;
+std::string cluster_of(mpt::run_config const& run, run_machines const& machines) {
+  if (!run.cluster.empty()) return run.cluster;
   auto const device = mpt::known_device_in(machines.device);
   parallel::require(!device.empty(), "plan=true: how fast ", machines.device,
-                    " is, is not known; describe the machine and give cluster=FILE (`plan "
-                    "--show-cluster h100` prints a description to change)");
+                    " is, is not known; measure it by a run with measure=machine.yaml, then give "
+                    "cluster=machine.yaml");
   return fmt::format("{}x{}x{}", device, machines.ranks / machines.nodes, machines.nodes);
 }
 

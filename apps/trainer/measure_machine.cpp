@@ -25,7 +25,7 @@ namespace {
 [[nodiscard]] std::string describe(std::string_view name, cluster::link const& link) {
   return fmt::format("{}: {} after {:.1f} us, while computations run at {:.0f} % of their speed\n",
                      name, mpt::console::bytes(link.rate) + "/s", 1e6 * link.latency,
-                     100 / (1 + link.processor_share));
+                     100 * (1 - link.processor_share));
 }
 
 /// Adds to a description what the timed batches of a run have measured.

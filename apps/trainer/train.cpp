@@ -415,13 +415,12 @@ void train(mpt::train_config const& config, apps::results_file const& json,
 /// Compares the layout of a run on these machines with the best, and says so on the primary rank.
 using layout_comparison = std::function<void(apps::run_machines const&, bool is_primary)>;
 
-/// The comparison that a question asks for; nothing if none is asked. The arguments must outlive
-/// it.
-layout_comparison comparison_of(apps::layout_question const& question, apps::training_file& source,
+/// The comparison that a run asks for; nothing if it asks for none. The arguments must outlive it.
+layout_comparison comparison_of(mpt::run_config const& run, apps::training_file& source,
                                 std::vector<std::string> const& overrides) {
-  if (!question.is_asked) return {};
+  if (!run.compares_layouts) return {};
   return [&](apps::run_machines const& machines, bool is_primary) {
-    auto const cluster = apps::cluster_in_question(question, machines);
+    auto const cluster = apps::cluster_of(run, machines);
     if (is_primary)
       mpt::console::say("{}\n", apps::compare_layout(source, overrides, cluster, machines.ranks));
   };
@@ -543,10 +542,7 @@ int train_program(int argc, char** argv, std::string const& description,
   CLI::App app{description};
   add_examples(app, examples);
   app.add_option("config", file, "training YAML")->required()->check(CLI::ExistingFile);
-  app.add_option(
-      "overrides", overrides,
-      "key.sub=value, which replaces the YAML's value; plan=true and cluster=NAME, which "
-      "compare the layout with the best one for these machines");
+  app.add_option("overrides", overrides, "key.sub=value, which replaces the YAML's value");
   app.add_flag("--keys", lists_keys,
                "instead of a run: print the keys that this YAML may have, with the forms of their "
                "values and the defaults");
@@ -556,14 +552,13 @@ int train_program(int argc, char** argv, std::string const& description,
     if (lists_keys) return print_keys(file, overrides);
     apps::require_own_launch();
     json.check({file});
-    auto const question = apps::take_layout_question(overrides);
     std::vector<mpt::written_key> written;
     apps::training_file source(file);
-    auto const compare = comparison_of(question, source, overrides);
     auto config = source.load(overrides, [&](mpt::config_node const& document) {
       written = mpt::written_keys(document);
     });
     if (!config.run.measure.empty()) config = apps::measuring_config(std::move(config));
+    auto const compare = comparison_of(config.run, source, overrides);
     config.output.loggers.settings = std::move(written);
     auto const conflict =
         mpt::file_conflict(json.file(), config.checkpoint.save_folder,

@@ -3,7 +3,7 @@
 // Field names and defaults are LLM Foundry's; ParallelLM's own keys are `mirrors`, `parallelism`,
 // `zero_stage`, `reduction_order`, `reduce_dtype`, `device`, `ranks`, `threads`, `device_memory`,
 // `bucket_bytes`, `local_save_folder`, `local_save_interval`, `dry_run`, `preflight`, `print_plan`,
-// `profile`, `cluster`, `measure`, `compare_inputs` and `metrics_file`. The settings are in
+// `profile`, `plan`, `cluster`, `measure`, `compare_inputs` and `metrics_file`. The settings are in
 // sections, and a function takes those that it reads. The functions below compute the values that
 // depend on the number of ranks (the split of a batch) or on the data (epochs in batches).
 #pragma once
@@ -145,6 +145,8 @@ struct run_config {
   /// The machines that the run is on, in the words of plan's cluster=: the run compares its steps
   /// with what they are predicted to take; "": it does not.
   std::string cluster;
+  /// Compares the run's layout with the best one that a plan finds for `cluster`, before the run
+  bool compares_layouts = false;
   /// Measures this machine by a few batches of the run and writes its rates into this file instead
   /// of training; "": trains.
   std::string measure;

@@ -19,8 +19,8 @@ struct link {
   /// The share of the rate that an exchange reaches, by the bytes that each rank sends in it;
   /// empty: all of it.
   rate_curve efficiency = {};
-  /// The share of the device that an exchange over this link demands while it runs: computations
-  /// beside it are slowed down.
+  /// The share of the device, below 1, that an exchange over this link takes while it runs:
+  /// computations beside it are slowed down.
   double processor_share = 0;
 
   [[nodiscard]] double seconds(double bytes) const {

@@ -4,8 +4,8 @@
 // A discrete-event simulation: the actions of a stream run in their order, each after the actions
 // that it awaits; a receive ends when its message has arrived. Actions of one rank that use the
 // same resource, such as a network connection, run one after the other, in the order in which they
-// become ready. Actions that run at the same time and demand more of their rank's processor than
-// there is slow each other down. Ranks that differ along another axis than the pipeline do the same
+// become ready. Exchanges that demand a share of their rank's processor slow down the computations
+// beside them. Ranks that differ along another axis than the pipeline do the same
 // at the same time, so that one of them stands for all.
 #pragma once
 
@@ -101,6 +101,8 @@ class step_simulation {
     double left = 0;  // seconds at full speed
     int version = 0;  // of its end's event: an event with another is void
   };
+  /// Of a computation beside exchanges that demand the whole processor.
+  static constexpr double least_speed = 1e-3;
   struct rank_state {
     std::vector<std::vector<std::size_t>> lanes;  // by lane: its actions
     /// By action: the actions, of any rank, that wait for it.
@@ -109,7 +111,8 @@ class step_simulation {
     std::vector<double> ready;  // by action: the latest end of those that it has waited for
     std::vector<running_action> running;
     double reached = 0;  // the time for which running_action::left is
-    double speed = 1;    // of running actions that demand the processor
+    double exchange_speed = 1;
+    double compute_speed = 1;
     /// By resource: the actions that want it, in the order in which they became ready; the first
     /// has it.
     std::array<std::deque<std::pair<std::size_t, action_cost>>, resource_count> users;
@@ -199,8 +202,11 @@ class step_simulation {
       begin_action(e.time, e.rank, users.front().first, action_cost(users.front().second));
   }
 
+  /// Exchanges run at full speed while they demand less than the whole processor; computations,
+  /// which demand all of it, divide what is left.
   [[nodiscard]] static double speed_of(rank_state const& state, running_action const& running) {
-    return running.cost.demand > 0 ? state.speed : 1;
+    if (running.cost.demand <= 0) return 1;
+    return running.cost.demand < 1 ? state.exchange_speed : state.compute_speed;
   }
   /// Runs the actions of a rank on to a time.
   static void advance(rank_state& state, double now) {
@@ -211,11 +217,14 @@ class step_simulation {
   /// Divides a rank's processor among its running actions anew.
   void set_speed(std::size_t rank) {
     auto& state = ranks_[rank];
-    double demand = 0;
-    for (auto const& running : state.running) demand += running.cost.demand;
-    double const speed = 1 / std::max(1.0, demand);
-    if (speed == state.speed) return;
-    state.speed = speed;
+    double exchanges = 0, computations = 0;
+    for (auto const& running : state.running)
+      (running.cost.demand < 1 ? exchanges : computations) += running.cost.demand;
+    double const exchange_speed = 1 / std::max(1.0, exchanges);
+    double const compute_speed = std::max(least_speed, 1 - exchanges) / std::max(1.0, computations);
+    if (exchange_speed == state.exchange_speed && compute_speed == state.compute_speed) return;
+    state.exchange_speed = exchange_speed;
+    state.compute_speed = compute_speed;
     for (auto& running : state.running) {
       if (running.cost.demand <= 0) continue;
       ++running.version;

@@ -151,7 +151,8 @@ void read_operations(config_node const* node, cluster::processor& out) {
     out.sum_rate = parse_rate(reader.required<std::string>("sum_rate")) / devices;
   if (reader.has_key("efficiency")) out.efficiency = curve_of(reader, "efficiency");
   out.processor_share = reader.get<double>("processor_share", 0);
-  reader.check("processor_share", out.processor_share >= 0, "must be at least 0");
+  reader.check("processor_share", out.processor_share >= 0 && out.processor_share < 1,
+               "must be at least 0 and less than 1");
   reader.finish();
   return out;
 }

@@ -235,6 +235,7 @@ void read_system(config_reader& reader, checkpoint_config const& checkpoint, run
                            : checksum_extent::sampled;
   run.print_plan = reader.get("print_plan", run.print_plan);
   run.profile = reader.get("profile", run.profile);
+  run.compares_layouts = reader.get("plan", run.compares_layouts);
   run.cluster = reader.get<std::string>("cluster", "");
   run.measure = reader.get<std::string>("measure", "");
 }
