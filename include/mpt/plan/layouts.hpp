@@ -26,6 +26,7 @@ enum class variation {
   stages,         ///< blocks of the stages of a pipeline
   reduction       ///< whether gradients are exchanged in bf16
 };
+/// All variations, in the order in which a search tries them.
 inline constexpr variation variations[] = {variation::schedule,      variation::microbatch,
                                            variation::recomputation, variation::shards,
                                            variation::stages,        variation::reduction};

@@ -31,7 +31,7 @@ namespace detail {
 inline void calibrate_updates(cluster::processor& device, predict::paired_tasks const& tasks,
                               double bytes) {
   double seconds = 0;
-  for (auto const& [name, spent] : tasks.others)
+  for (auto const& [name, spent] : tasks.unplanned)
     if (name != "wait") seconds += spent;
   if (seconds > 0 && bytes > 0) device.operations["update"].set(bytes, bytes / seconds);
 }

@@ -38,13 +38,13 @@ struct measured_sum {
 
 /// The rates of products with those of measured shapes, which replace earlier ones of these shapes.
 [[nodiscard]] inline product_rates with_measured(
-    product_rates const& before, std::map<product_shape, measured_sum> const& measured) {
-  auto points = before.points();
+    product_rates const& earlier, std::map<product_shape, measured_sum> const& measured) {
+  auto points = earlier.points();
   std::erase_if(points, [&](measured_product const& p) { return measured.contains(p.shape); });
   for (auto const& [shape, sum] : measured) points.push_back({shape, sum.rate()});
-  double largest = before.large_rate();
+  double largest = earlier.large_rate();
   for (auto const& p : points) largest = std::max(largest, p.rate);
-  return product_rates(largest, std::max(1.0, before.units()), std::move(points));
+  return product_rates(largest, std::max(1.0, earlier.units()), std::move(points));
 }
 
 }  // namespace detail
@@ -55,7 +55,7 @@ inline void calibrate(processor& device, std::span<measured_operation const> mea
   using sums = std::map<double, detail::measured_sum>;
   std::map<int, std::map<product_shape, detail::measured_sum>> products;
   std::map<std::pair<std::pair<int, int>, bool>, sums> attention;  // bytes, width, backward
-  std::map<std::string, sums> others;
+  std::map<std::string, sums> elementwise;
   for (auto const& [work, seconds] : measured) {
     if (seconds <= 0) continue;
     auto const bytes = static_cast<int>(work.element_bytes);
@@ -70,7 +70,8 @@ inline void calibrate(processor& device, std::span<measured_operation const> mea
                                                                                         seconds);
         break;
       case operation_kind::memory:
-        if (work.bytes > 0) others[std::string(work.name)][work.bytes].add(work.bytes, seconds);
+        if (work.bytes > 0)
+          elementwise[std::string(work.name)][work.bytes].add(work.bytes, seconds);
     }
   }
   for (auto const& [bytes, shapes] : products)
@@ -80,7 +81,7 @@ inline void calibrate(processor& device, std::span<measured_operation const> mea
     for (auto const& [keys, sum] : by_keys)
       (key.second ? rates.backward : rates.forward).set(keys, sum.rate());
   }
-  for (auto const& [name, by_bytes] : others)
+  for (auto const& [name, by_bytes] : elementwise)
     for (auto const& [bytes, sum] : by_bytes) device.operations[name].set(bytes, sum.rate());
 }
 

@@ -41,7 +41,7 @@ namespace parallel::predict {
 /// The tasks of a compute stream, divided by what they are for.
 struct paired_tasks {
   std::vector<cluster::measured_operation> operations;  ///< of the passes: the mean of the steps
-  std::map<std::string_view, double> others;  ///< seconds of a step in all other tasks, by name
+  std::map<std::string_view, double> unplanned;  ///< seconds of a step in all other tasks, by name
   double gap = 0;  ///< seconds between a task and the next one, in the median
 };
 
@@ -77,9 +77,9 @@ struct paired_tasks {
     ++paired[work.name];
     out.operations.push_back({work, sum / static_cast<double>(steps)});
   }
-  for (auto const& [name, all] : seconds) {
+  for (auto const& [name, durations] : seconds) {
     if (planned.contains(name)) continue;
-    for (double const value : all) out.others[name] += value / static_cast<double>(steps);
+    for (double const value : durations) out.unplanned[name] += value / static_cast<double>(steps);
   }
   return out;
 }

@@ -179,10 +179,10 @@ class step_simulation {
     }
     begin_action(e.time, e.rank, e.action, cost);
   }
-  void begin_action(double now, std::size_t rank, std::size_t action, action_cost const& cost) {
-    out_.actions[rank][action].begin = now;
+  void begin_action(double time, std::size_t rank, std::size_t action, action_cost const& cost) {
+    out_.actions[rank][action].begin = time;
     auto& state = ranks_[rank];
-    advance(state, now);
+    advance(state, time);
     state.running.push_back({action, cost, cost.seconds});
     set_speed(rank);
     auto const& begun = state.running.back();
@@ -209,10 +209,11 @@ class step_simulation {
     return running.cost.demand < 1 ? state.exchange_speed : state.compute_speed;
   }
   /// Runs the actions of a rank on to a time.
-  static void advance(rank_state& state, double now) {
+  static void advance(rank_state& state, double time) {
     for (auto& running : state.running)
-      running.left = std::max(0.0, running.left - (now - state.reached) * speed_of(state, running));
-    state.reached = now;
+      running.left =
+          std::max(0.0, running.left - (time - state.reached) * speed_of(state, running));
+    state.reached = time;
   }
   /// Divides a rank's processor among its running actions anew.
   void set_speed(std::size_t rank) {

@@ -58,24 +58,24 @@ parallel::cluster::program_memory memory_of_program(std::string const& program,
                                                     std::string const& notes) {
   auto const document = parse_yaml(detail::known_program_memory, "program_memory.yaml");
   config_report report;
-  parallel::cluster::program_memory const own;
+  parallel::cluster::program_memory const defaults;
   for (auto const& item : document.items) {
     config_reader reader(item, "", report);
     if (program != reader.required<std::string>("program") ||
         gpu != reader.get<std::string>("gpu", gpu) ||
         notes.find(reader.get<std::string>("notes", "")) == std::string::npos)
       continue;
-    return {.gradient_bytes = reader.get<double>("gradient_bytes", own.gradient_bytes),
-            .state_bytes = reader.get<double>("state_bytes", own.state_bytes),
-            .activations = reader.get<double>("activations", own.activations),
-            .gathers_again = reader.get<bool>("gathers_again", own.gathers_again),
-            .logit_bytes = reader.get<double>("logit_bytes", own.logit_bytes),
-            .gathers_logits = reader.get<bool>("gathers_logits", own.gathers_logits),
-            .score_bytes = reader.get<double>("score_bytes", own.score_bytes),
-            .residual_bytes = reader.get<double>("residual_bytes", own.residual_bytes),
-            .workspace = reader.get<double>("workspace", own.workspace)};
+    return {.gradient_bytes = reader.get<double>("gradient_bytes", defaults.gradient_bytes),
+            .state_bytes = reader.get<double>("state_bytes", defaults.state_bytes),
+            .activations = reader.get<double>("activations", defaults.activations),
+            .gathers_again = reader.get<bool>("gathers_again", defaults.gathers_again),
+            .logit_bytes = reader.get<double>("logit_bytes", defaults.logit_bytes),
+            .gathers_logits = reader.get<bool>("gathers_logits", defaults.gathers_logits),
+            .score_bytes = reader.get<double>("score_bytes", defaults.score_bytes),
+            .residual_bytes = reader.get<double>("residual_bytes", defaults.residual_bytes),
+            .workspace = reader.get<double>("workspace", defaults.workspace)};
   }
-  return own;
+  return defaults;
 }
 
 }  // namespace mpt

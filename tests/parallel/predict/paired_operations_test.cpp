@@ -29,10 +29,10 @@ cluster::operation_work product(double m, double n, double k) {
 /// Tasks that follow each other with a gap of a second.
 std::vector<host::timed_task> tasks_of(std::vector<std::pair<char const*, int>> const& seconds) {
   std::vector<host::timed_task> out;
-  parallel::steady_time now{};
+  parallel::steady_time time{};
   for (auto const& [name, length] : seconds) {
-    out.push_back({{name}, now, now + std::chrono::seconds(length)});
-    now = out.back().end + std::chrono::seconds(1);
+    out.push_back({{name}, time, time + std::chrono::seconds(length)});
+    time = out.back().end + std::chrono::seconds(1);
   }
   return out;
 }
@@ -57,7 +57,7 @@ TEST_CASE("paired operations: the n-th task of a name is the n-th operation of t
   CHECK(paired.operations[1].seconds == 5);
   CHECK(paired.operations[2].work.rows == 16);
   CHECK(paired.operations[2].seconds == 5);  // of 4 and 6
-  CHECK(paired.others.at("adamw") == 8);
+  CHECK(paired.unplanned.at("adamw") == 8);
   CHECK(paired.gap == 1);
 }
 
@@ -66,8 +66,8 @@ TEST_CASE("paired operations: a name with more tasks than operations is left out
   auto const paired =
       predict::pair_tasks(operations, tasks_of({{"matmul", 1}, {"matmul", 1}, {"fill", 2}}), 1);
   CHECK(paired.operations.empty());
-  CHECK(paired.others.size() == 1);
-  CHECK(paired.others.at("fill") == 2);
+  CHECK(paired.unplanned.size() == 1);
+  CHECK(paired.unplanned.at("fill") == 2);
 }
 
 TEST_CASE("calibrate: a processor takes for a measured operation what was measured") {
