@@ -31,10 +31,6 @@ TEST_CASE("checked rows: a factor is fitted on at most five rows, and errors are
   CHECK(exact[0].factor == doctest::Approx(2));
   CHECK(exact[0].mean_error == doctest::Approx(0));
   CHECK(exact[0].tau == 1);
-  auto const unfitted = mpt::check_rows(rows, 0);
-  CHECK(unfitted[0].fitted == 0);
-  CHECK(unfitted[0].factor == 1);
-  CHECK(unfitted[0].mean_error == doctest::Approx(0.5));
   rows.push_back({.source = "owner/other",
                   .gpu = "H100",
                   .location = "table.csv:30",
