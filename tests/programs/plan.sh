@@ -85,9 +85,8 @@ for asked in "" "plan=true cluster=h100x2x1"; do
 done
 grep -q '^plan: by h100x2x1 ' asked || { cat asked >&2; fail "a run does not compare its layout"; }
 cmp -s <(losses asked.jsonl) <(losses "askedplan=true cluster=h100x2x1.jsonl") || fail "plan=true changes the run"
-training_refused "is not known; describe the machine and give cluster=FILE" plan=true
-training_refused "plan=perhaps: expected true or false" plan=perhaps
-training_refused "add plan=true, or use the program plan" cluster=h100x8
+training_refused "is not known; measure it by a run with measure=machine.yaml" plan=true
+training_refused "plan: expected true or false, found 'perhaps'" plan=perhaps
 training_refused "cluster=h100x8 has 8 devices, but the run has 2 ranks" plan=true ranks=2 cluster=h100x8
 refused "--write: " "$config" cluster=h100x8 --write "$config"
 plan "$config" cluster=h100x8 scale=1,2 price=2
@@ -176,7 +175,7 @@ plan "$config" cluster=h100x8x2 layout=file program=llm-foundry --json other.jso
 plan "$config" cluster=h100x8x2 layout=file --json own.json
 python3 -c 'import json; a, b = (json.load(open(f))["layouts"][0]["seconds"] for f in ("other.json", "own.json")); assert 1.1 * b < a < 3 * b' ||
   fail "the costs of a program"
-refused "program=nobody: its costs on h100 are not known; there are those of mosaicml/llm-foundry" "$config" cluster=h100x8 program=nobody
+refused "program=nobody: its costs on h100 are not known; there are those of IST-DASLab/llmq, mosaicml/llm-foundry" "$config" cluster=h100x8 program=nobody
 
 cat > published.csv <<'CSV'
 source,model,params,layers,hidden,seq,gpu,gpus,dp,tp,pp,cp,ep,zero,micro_batch,global_batch,precision,recompute,step_s,notes
