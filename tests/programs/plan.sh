@@ -106,6 +106,7 @@ best = lambda layouts: min(x["seconds"] for x in layouts)
 over_all = best([x for x in data_only if "replicate" not in x["layout"]])
 in_node = best([x for x in data_only if "replicate" in x["layout"]])
 assert in_node < over_all, (in_node, over_all)
+assert any("bf16 sums" in x["layout"] for x in slow), "no layout sends gradients in bf16"
 PYTHON
 
 # one sum of all gradients in fp32 over 16 ranks of two nodes: 15/16 of them twice, an eighth of it to the other node

@@ -162,7 +162,7 @@ std::vector<settings> alternatives(variation kind, train_config const& config,
       break;
     case variation::reduction:
       if (execution.reduce_dtype == parallel::zero::reduce_dtype::full)
-        out.push_back({"fsdp_config.mixed_precision=PURE"});
+        out.push_back({"reduce_dtype=bf16"});
       break;
   }
   return out;

@@ -49,7 +49,7 @@ TEST_CASE("layouts: every way to vary a run has its settings") {
   CHECK(tried(variation::stages) ==
         std::vector<settings>{{"parallelism.blocks_by_stage=[3,3,3,1]"},
                               {"parallelism.blocks_by_stage=[2,4,3,1]"}});
-  CHECK(tried(variation::reduction) == std::vector<settings>{{"fsdp_config.mixed_precision=PURE"}});
+  CHECK(tried(variation::reduction) == std::vector<settings>{{"reduce_dtype=bf16"}});
 }
 
 TEST_CASE("layouts: degrees of the file are replaced, also those that a layout leaves out") {
