@@ -364,7 +364,7 @@ void train(mpt::train_config const& config, apps::results_file const& json,
   if (is_primary)
     for (auto const& note : notes_on_idle_ranks(config.data, config.execution, plan))
       mpt::console::say("note: {}\n", note);
-  if (is_primary) hooks.expected_step = apps::expected_step(config, plan);
+  hooks.expected_step = apps::on_every_rank([&] { return apps::expected_step(config, plan); });
   int const nodes = machines(comm);
   apps::folder_claims claims;
   std::optional<parallel::network_measurements> network;
