@@ -291,5 +291,8 @@ grep -q 'Predicted and measured' page.html || fail "the page has no section of t
 
 ! "$programs/pretrain" run.yaml ranks=4 cluster=machine.yaml > out 2>&1 || fail "more ranks than devices are not refused"
 grep -q 'machine.yaml has 2 devices, but the run has 4 ranks' out || { cat out >&2; fail "the refusal"; }
-! "$programs/pretrain" run.yaml ranks=1 measure=one.yaml > out 2>&1 || fail "one rank is not refused"
-grep -q 'give it two or more ranks' out || { cat out >&2; fail "the refusal of one rank"; }
+# one device has no links, which a plan of more nodes asks for
+"$programs/pretrain" run.yaml ranks=1 measure=one.yaml > out 2>&1 || { cat out >&2; fail "measure of one rank"; }
+plan run.yaml cluster=one.yaml
+plan run.yaml cluster=one.yaml:2 network=1Gb/s
+refused "'one.yaml:2' has 2 nodes, but the description has no node.between" run.yaml cluster=one.yaml:2

@@ -253,8 +253,10 @@ cluster::cluster read_cluster(config_reader reader, std::string name) {
   node.check("devices", devices >= 1 && devices <= 4096, "must be from 1 to 4096, found ", devices);
   out.devices_on_node = static_cast<int>(devices);
   out.host_memory = bytes_of(node, "memory");
-  out.links.device_link = read_link(node.section("inside"), 1);
-  out.links.node_link = read_link(node.section("between"), out.devices_on_node);
+  if (devices > 1 || node.has_key("inside"))
+    out.links.device_link = read_link(node.section("inside"), 1);
+  if (devices > 1 || node.has_key("between"))
+    out.links.node_link = read_link(node.section("between"), out.devices_on_node);
   out.jitter = node.get<double>("jitter", 0);
   node.check("jitter", out.jitter >= 0, "must be at least 0");
   out.links.oversubscription = node.get<double>("oversubscription", 1);
@@ -306,6 +308,10 @@ cluster::cluster read_cluster(std::string const& text, double rate, config_node 
   if (nodes) out.nodes = *nodes;
   out.name = text;
   if (rate > 0) out.links.node_link.rate = rate / out.devices_on_node;
+  parallel::require(out.nodes == 1 || out.links.node_link.rate > 0, "cluster: '", printable(text),
+                    "' has ", out.nodes,
+                    " nodes, but the description has no node.between; give its "
+                    "rate there, or network=1Gb/s");
   return out;
 }
 

@@ -71,10 +71,13 @@ namespace {
 std::string cluster_text(cluster::cluster const& machines) {
   auto const& links = machines.links;
   int const devices = machines.devices_on_node;
-  return fmt::format(
-      "device:\n{}node:\n  devices: {}\n  jitter: {:.3g}\n  inside: {}\n  between: {}\nnodes: {}\n",
-      text_of(machines.device), devices, machines.jitter, text_of(links.device_link, 1),
-      text_of(links.node_link, devices), machines.nodes);
+  auto out = fmt::format("device:\n{}node:\n  devices: {}\n  jitter: {:.3g}\n",
+                         text_of(machines.device), devices, machines.jitter);
+  if (links.device_link.rate > 0)
+    out += fmt::format("  inside: {}\n", text_of(links.device_link, 1));
+  if (links.node_link.rate > 0)
+    out += fmt::format("  between: {}\n", text_of(links.node_link, devices));
+  return out + fmt::format("nodes: {}\n", machines.nodes);
 }
 
 }  // namespace mpt
