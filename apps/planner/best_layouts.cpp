@@ -23,8 +23,10 @@ void sort_by_time(std::vector<candidate>& found) {
     return std::pair(c.prediction.seconds, c.plan.memory.total());
   };
   std::ranges::stable_sort(found, {}, time_and_memory);
-  auto const repeated = std::ranges::unique(found, {}, time_and_memory);
-  found.erase(repeated.begin(), repeated.end());
+  auto const is_repeated = [&](candidate const& a, candidate const& b) {
+    return time_and_memory(a) == time_and_memory(b);
+  };
+  found.erase(std::unique(found.begin(), found.end(), is_repeated), found.end());
 }
 
 /// Whether the host has room for what a plan moves there; true where its memory is not known.
