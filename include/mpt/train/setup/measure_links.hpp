@@ -74,7 +74,7 @@ template <class T, class Device, parallel::communicator Comm, parallel::communic
 [[nodiscard]] double measure_processor_share(Device& device, Comm& group, Control& control,
                                              std::size_t bytes, double seconds) {
   compute_load<T, Device> load(device, 0.2);
-  typename Comm::stream_type exchanges(parallel::comm_options<Comm>(device));
+  parallel::comm_stream<Device, Comm> exchanges(parallel::comm_options<Comm>(device));
   auto memory = parallel::allocate_exchanged<T>(device, bytes / sizeof(T));
   auto const registered = parallel::register_memory(group, memory);
   double alone = std::min(load.run(), load.run());
