@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <mpt/ascii.hpp>
+#include <mpt/plan/write_cluster.hpp>
 #include <mpt/yaml/document.hpp>
 #include <mpt/yaml/scalar.hpp>
 
@@ -338,15 +339,7 @@ std::string cluster_file(std::string_view name) {
     else if (inside)
       out += std::string(line.substr(std::min<std::size_t>(2, line.size()))) + '\n';
   }
-  cluster::storage const disks;
-  cluster::failures const failures;
-  return out + fmt::format(
-                   "nodes: 1\n"
-                   "storage:\n  node: {{save: {}GB/s, load: {}GB/s}}\n"
-                   "  shared: {{save: {}GB/s, load: {}GB/s}}\n"
-                   "failures: {{node_days: {}, start: {}, restart: {}}}\n",
-                   disks.node.save / 1e9, disks.node.load / 1e9, disks.shared.save / 1e9,
-                   disks.shared.load / 1e9, failures.node_days, failures.start, failures.restart);
+  return out + "nodes: 1\n" + detail::storage_text({}, {});
 }
 
 }  // namespace mpt

@@ -25,6 +25,7 @@ namespace {
 
 [[nodiscard]] std::string text_of(cluster::link const& link, int devices) {
   auto out = fmt::format("{{latency: {:.3g}, rate: {:.4g}", link.latency, link.rate * devices);
+  if (link.sum_rate > 0) out += fmt::format(", sum_rate: {:.4g}", link.sum_rate * devices);
   if (!link.efficiency.empty()) out += ", efficiency: " + text_of(link.efficiency);
   if (link.processor_share > 0)
     out += fmt::format(", processor_share: {:.3g}", link.processor_share);
@@ -63,21 +64,38 @@ namespace {
   line("  operations:  # bytes of a call, bytes a second");
   for (auto const& [name, rates] : device.operations) line("    {}: {}", name, text_of(rates));
   line("  gap: {:.3g}", device.gap);
+  if (device.host_rate > 0) line("  host_rate: {:.4g}", device.host_rate);
   return out;
 }
 
 }  // namespace
 
+std::string detail::storage_text(cluster::storage const& disks, cluster::failures const& failures) {
+  return fmt::format(
+      "storage:\n  node: {{save: {}GB/s, load: {}GB/s}}\n"
+      "  shared: {{save: {}GB/s, load: {}GB/s}}\n"
+      "failures: {{node_days: {}, start: {}, restart: {}}}\n",
+      disks.node.save / 1e9, disks.node.load / 1e9, disks.shared.save / 1e9,
+      disks.shared.load / 1e9, failures.node_days, failures.start, failures.restart);
+}
+
 std::string cluster_text(cluster::cluster const& machines) {
   auto const& links = machines.links;
   int const devices = machines.devices_on_node;
-  auto out = fmt::format("device:\n{}node:\n  devices: {}\n  jitter: {:.3g}\n",
-                         text_of(machines.device), devices, machines.jitter);
+  auto out = "device:\n" + text_of(machines.device);
+  if (machines.reserved_memory > 0)
+    out += fmt::format("  reserved: {}\n", machines.reserved_memory);
+  out += fmt::format("node:\n  devices: {}\n  jitter: {:.3g}\n", devices, machines.jitter);
+  if (machines.host_memory > 0) out += fmt::format("  memory: {}\n", machines.host_memory);
+  if (links.oversubscription > 1)
+    out += fmt::format("  oversubscription: {}\n", links.oversubscription);
   if (links.device_link.rate > 0)
     out += fmt::format("  inside: {}\n", text_of(links.device_link, 1));
   if (links.node_link.rate > 0)
     out += fmt::format("  between: {}\n", text_of(links.node_link, devices));
-  return out + fmt::format("nodes: {}\n", machines.nodes);
+  out += fmt::format("nodes: {}\n", machines.nodes);
+  if (machines.price > 0) out += fmt::format("price: {}\n", machines.price);
+  return out + detail::storage_text(machines.disks, machines.interruptions);
 }
 
 }  // namespace mpt
