@@ -46,8 +46,7 @@ namespace {
 }
 
 [[nodiscard]] parallel::cluster::program_memory memory_of(mpt::published_row const& row) {
-  return mpt::memory_of_program(mpt::program_of(row.text("source")), row.text("gpu"),
-                                row.text("notes"));
+  return mpt::memory_of_program(mpt::program_of(row.text("source")), row.text("notes"));
 }
 
 /// Sets the GPUs and the batch of a row that does not state them.

@@ -2,7 +2,7 @@
 // others tried.
 //
 // Other programs keep other memory for the same step (program_memory): what is known of it
-// (programs.yaml) is fitted on the rows with an even checksum. The table of four is of the rows
+// (program_memory.yaml) is fitted on the rows with an even checksum. The table of four is of the rows
 // with an odd one.
 #pragma once
 

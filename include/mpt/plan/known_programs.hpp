@@ -37,10 +37,9 @@ class known_programs {
   std::vector<entry> entries_;
 };
 
-/// What a program such as "owner/name" keeps in memory on a GPU for a row with these notes, by the
-/// first entry of program_memory.yaml that fits; what this library keeps if none does.
+/// What a program such as "owner/name" keeps in memory for a row with these notes, by the first
+/// entry of program_memory.yaml that fits; what this library keeps if none does.
 [[nodiscard]] parallel::cluster::program_memory memory_of_program(std::string const& program,
-                                                                  std::string const& gpu,
                                                                   std::string const& notes);
 
 namespace detail {

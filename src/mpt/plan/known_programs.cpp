@@ -54,7 +54,6 @@ parallel::cluster::program_costs known_programs::costs_by_name(std::string const
 }
 
 parallel::cluster::program_memory memory_of_program(std::string const& program,
-                                                    std::string const& gpu,
                                                     std::string const& notes) {
   auto const document = parse_yaml(detail::known_program_memory, "program_memory.yaml");
   config_report report;
@@ -62,7 +61,6 @@ parallel::cluster::program_memory memory_of_program(std::string const& program,
   for (auto const& item : document.items) {
     config_reader reader(item, "", report);
     if (program != reader.required<std::string>("program") ||
-        gpu != reader.get<std::string>("gpu", gpu) ||
         notes.find(reader.get<std::string>("notes", "")) == std::string::npos)
       continue;
     return {.gradient_bytes = reader.get<double>("gradient_bytes", defaults.gradient_bytes),

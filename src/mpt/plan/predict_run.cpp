@@ -6,30 +6,24 @@
 namespace mpt {
 namespace {
 
+/// visit(times) for every pass of a rank's step whose time is known.
+template <class Visit>
+void for_each_pass(train::step_plan const& plan, predict::pass_times const& passes,
+                   Visit const& visit) {
+  for (auto const& a : plan.actions) {
+    if (a.kind != train::action_kind::pass) continue;
+    auto const found = passes.find({a.pass, a.model_part});
+    if (found != passes.end()) visit(found->second);
+  }
+}
+
 /// The seconds of the passes of a rank's step by operation.
 [[nodiscard]] std::map<std::string, double> operations_of(train::step_plan const& plan,
                                                           predict::pass_times const& passes) {
   std::map<std::string, double> out;
-  for (auto const& a : plan.actions) {
-    if (a.kind != train::action_kind::pass) continue;
-    auto const found = passes.find({a.pass, a.model_part});
-    if (found == passes.end()) continue;
-    for (auto const& [name, seconds] : found->second.by_operation)
-      out[std::string(name)] += seconds;
-  }
-  return out;
-}
-
-/// Seconds of the passes of a rank's step in which they wait for exchanges, by axis.
-[[nodiscard]] std::map<std::string, double> waits_of(train::step_plan const& plan,
-                                                     predict::pass_times const& passes) {
-  std::map<std::string, double> out;
-  for (auto const& a : plan.actions) {
-    if (a.kind != train::action_kind::pass) continue;
-    auto const found = passes.find({a.pass, a.model_part});
-    if (found == passes.end()) continue;
-    for (auto const& [axis, seconds] : found->second.by_axis) out[std::string(axis)] += seconds;
-  }
+  for_each_pass(plan, passes, [&](predict::pass_time const& times) {
+    for (auto const& [name, seconds] : times.by_operation) out[std::string(name)] += seconds;
+  });
   return out;
 }
 
@@ -39,12 +33,8 @@ cluster::link_bytes detail::bytes_sent(train::step_plan const& plan,
                                        predict::step_costs const& costs,
                                        predict::pass_times const& passes) {
   cluster::link_bytes out;
-  for (auto const& a : plan.actions) {
-    out += costs(a).sent;
-    if (a.kind != train::action_kind::pass) continue;
-    auto const found = passes.find({a.pass, a.model_part});
-    if (found != passes.end()) out += found->second.sent;
-  }
+  for (auto const& a : plan.actions) out += costs(a).sent;
+  for_each_pass(plan, passes, [&](predict::pass_time const& times) { out += times.sent; });
   return out;
 }
 
@@ -62,12 +52,12 @@ prediction detail::summary_of(simulated_run const& run) {
   for (std::size_t i = 0; i < actions.size(); ++i) {
     auto const& times = run.times.actions[busiest][i];
     if (is_collective(actions[i].kind)) out.exchange_seconds += times.end - times.begin;
-    auto const pass = run.passes.find({actions[i].pass, actions[i].model_part});
-    if (actions[i].kind == train::action_kind::pass && pass != run.passes.end())
-      out.operations += static_cast<std::size_t>(pass->second.operations);
   }
+  for_each_pass(run.plans[busiest], run.passes, [&](predict::pass_time const& times) {
+    out.operations += static_cast<std::size_t>(times.operations);
+    for (auto const& [axis, seconds] : times.by_axis) out.waits[std::string(axis)] += seconds;
+  });
   out.by_operation = operations_of(run.plans[busiest], run.passes);
-  out.waits = waits_of(run.plans[busiest], run.passes);
   out.sent = run.sent[busiest];
   out.waits["values"] = out.split.gathers;
   out.waits["gradients"] = out.split.sums;

@@ -78,14 +78,14 @@ TEST_CASE("memory of ranks: bytes by a program are those that this library plans
 
 TEST_CASE("memory of programs: the first entry counts whose notes are among the row's") {
   auto const of_megatron = [](std::string const& notes) {
-    return mpt::memory_of_program("NVIDIA/Megatron-LM", "H100-80GB", notes);
+    return mpt::memory_of_program("NVIDIA/Megatron-LM", notes);
   };
   CHECK(of_megatron("bf16 fused; a test").gradient_bytes == 4);
   CHECK(of_megatron("bf16 fused; a test").score_bytes == 0);
   CHECK(of_megatron("fp16 unfused; a test").gradient_bytes == 2);
   CHECK(of_megatron("fp16 unfused; a test").score_bytes > 0);
   CHECK(of_megatron("bf16 fused without dropout; a test").residual_bytes == 0);
-  CHECK(mpt::memory_of_program("someone/trainer", "H100-80GB", "").logit_bytes == 0);
+  CHECK(mpt::memory_of_program("someone/trainer", "").logit_bytes == 0);
 }
 
 }  // namespace
