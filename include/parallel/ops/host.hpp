@@ -6,6 +6,8 @@
 #include <parallel/ops/host/attention/rope.hpp>
 #include <parallel/ops/host/attention/temperature.hpp>
 #include <parallel/ops/host/embedding.hpp>
+#include <parallel/ops/host/experts/grouped_matmul.hpp>
+#include <parallel/ops/host/experts/routing.hpp>
 #include <parallel/ops/host/loss/cross_entropy.hpp>
 #include <parallel/ops/host/loss/sliced_cross_entropy.hpp>
 #include <parallel/ops/host/matmul.hpp>

@@ -32,12 +32,12 @@ void multiply_plain(workspace& memory, matmul_arguments const& p) {
     gemm<T, C>{p.m, p.n, p.k, a, b, c, p.ldc, addend}(memory, p.threads);
 }
 
-}  // namespace detail
-
+/// Computes a product on the calling thread and helper threads: by the engine if there is one for
+/// the types.
 template <class C, class T>
-void run_operation(stream& s, ops::matmul_arguments<C, T> const& a) {
+void multiply(matmul_engine const* engine, workspace& memory, int threads,
+              ops::matmul_arguments<C, T> const& a) {
   if (a.c.empty()) return;
-  int const threads = s.threads();
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>) {
     matmul_arguments const arguments{.m = a.c.extent(0),
                                      .n = a.c.extent(1),
@@ -54,18 +54,25 @@ void run_operation(stream& s, ops::matmul_arguments<C, T> const& a) {
                                      .input = dtype_of<T>,
                                      .output = dtype_of<C>,
                                      .threads = threads};
-    matmul_engine const* engine = s.engine();
     if (engine != nullptr && arguments.k > 0 && engine->supports(dtype_of<T>, dtype_of<C>))
-      s.enqueue({a.name}, [=, &s] { engine->multiply(arguments, s.memory()); });
+      engine->multiply(arguments, memory);
     else
-      s.enqueue({a.name}, [=, &s] { detail::multiply_plain<C, T>(s.memory(), arguments); });
+      multiply_plain<C, T>(memory, arguments);
   } else {
-    s.enqueue({a.name}, [=] {
-      parallel_for(threads, a.c.extent(0), 8, [&](index begin, index end) {
-        ops::detail::matmul_rows(begin, end, a.c, a.a, a.b, a.options, a.addend);
-      });
+    parallel_for(threads, a.c.extent(0), 8, [&](index begin, index end) {
+      ops::detail::matmul_rows(begin, end, a.c, a.a, a.b, a.options, a.addend);
     });
   }
+}
+
+}  // namespace detail
+
+template <class C, class T>
+void run_operation(stream& s, ops::matmul_arguments<C, T> const& a) {
+  if (a.c.empty()) return;
+  s.enqueue({a.name}, [=, &s, threads = s.threads()] {
+    detail::multiply(s.engine(), s.memory(), threads, a);
+  });
 }
 
 }  // namespace parallel::host

@@ -1,0 +1,164 @@
+// experts: feed-forward layers of which each row uses the few that a router chooses for it:
+//   y = Σ_e w_e down_e(f(up_e(x)))  or  Σ_e w_e down_e(f(gate_e(x)) ∘ up_e(x))
+// (Shazeer et al., 2017, arXiv 1701.06538). Without a capacity no choice is dropped, and memory
+// does not depend on the choices: top_k copies of every row (MegaBlocks, Gale et al., 2022).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include <parallel/layer/concepts.hpp>
+#include <parallel/layer/router.hpp>
+#include <parallel/ops/experts/expert_order.hpp>
+#include <parallel/ops/experts/expert_rows.hpp>
+#include <parallel/ops/experts/grouped_matmul.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
+
+namespace parallel {
+
+/// `Activation`: an element-wise layer without parameters. The weights of an expert e are rows
+/// [e h, (e + 1) h) of each matrix, for h hidden units. For each copy of a row it keeps 2 d + 2 h
+/// numbers, 3 h with a gate.
+template <class Activation>
+struct experts {
+  using element = typename Activation::element;
+  using T = element;
+  using A = accumulate_t<T>;
+
+  router<T> choose;
+  parameter<T, 2> up;    ///< [experts h, width]
+  parameter<T, 2> gate;  ///< [experts h, width], or absent
+  parameter<T, 2> down;  ///< [experts h, width]: an expert's matrix is stored [in, out]
+  Activation activate;
+  /// Rows of a sequence that an expert takes, as a multiple of the mean; 0: all.
+  double capacity_factor = 0.0;
+
+  struct saved {
+    typename router<T>::saved choices;
+    matrix_view<std::int32_t> places;  ///< [rows, top_k]
+    matrix_view<std::int32_t> ends;    ///< [1, experts]
+    vector_view<std::int32_t> lost;    ///< [2], as ops::expert_order has it
+    typename Activation::saved activate;
+    matrix_view<T const> rows;              ///< [rows top_k, width], the input by expert
+    matrix_view<T const> activation_input;  ///< [rows top_k, h]: up, or gate with a gate
+    matrix_view<T const> factor;            ///< up with a gate
+    matrix_view<T const> hidden;            ///< the input of down
+    matrix_view<T const> results;           ///< [rows top_k, width]
+    matrix_view<T const> d_results, d_activation_input, d_factor;  ///< the gradients of those
+  };
+
+  /// `summand`, if any, is added to the result.
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& state,
+                                       matrix_view<T const> summand = {}) const {
+    choose.forward(c, x, state.choices);
+    auto const y = c.template allocate<T, 2>(x.extents());
+    send_rows(c, x, state);
+    state.factor = product(c, state.rows, up, state);
+    state.activation_input = state.factor;
+    if (is_gated()) state.activation_input = product(c, state.rows, gate, state);
+    auto const hidden = activate.forward(c, state.activation_input, state.activate);
+    if (is_gated()) ops::multiply(c.stream, hidden.span(), state.factor.span());
+    state.hidden = hidden;
+    auto const results = c.template allocate<T, 2>(state.rows.extents());
+    ops::grouped_matmul(c.stream, results, state.hidden, down.value(), state.ends);
+    state.results = results;
+    ops::combine_rows(c.stream, y, state.results, state.places, state.choices.weights, summand);
+    return y;
+  }
+
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
+                                              saved& state,
+                                              matrix_view<T const> summand = {}) const {
+    auto const dx = c.template allocate<T, 2>(dy.extents());
+    auto const dweights = c.template allocate<A, 2>(state.places.extents());
+    auto const d_results = c.template allocate<T, 2>(state.results.extents());
+    ops::combine_rows_backward(c.stream, d_results, dweights, dy, state.results, state.places,
+                               state.choices.weights);
+    state.d_results = d_results;
+    auto const d_hidden = product(c, state.d_results, down, state);
+    auto const d_rows = c.template allocate<T, 2>(state.rows.extents());
+    if (is_gated()) {
+      typename Activation::saved recomputed;
+      auto const d_factor = activate.forward(c, state.activation_input, recomputed);
+      ops::multiply(c.stream, d_factor.span(), std::span<T const>(d_hidden.span()));
+      ops::multiply(c.stream, d_hidden.span(), state.factor.span());
+      state.d_factor = d_factor;
+      ops::grouped_matmul(c.stream, d_rows, state.d_factor, up.value(), state.ends);
+    }
+    state.d_activation_input = activate.backward_input(c, d_hidden, state.activate);
+    ops::grouped_matmul(c.stream, d_rows, state.d_activation_input,
+                        is_gated() ? gate.value() : up.value(), state.ends,
+                        {.accumulate = is_gated()});
+    auto const routed = choose.backward_input(c, dweights, state.choices);
+    if (!summand.empty()) ops::add(c.stream, routed.span(), summand.span());
+    ops::combine_rows(c.stream, dx, d_rows, state.places, {}, routed);
+    return dx;
+  }
+
+  template <class Stream>
+  void backward_weight(context<Stream>& c, saved const& state) const {
+    add_gradient(c, down, state.hidden, state.d_results, state);
+    add_gradient(c, is_gated() ? gate : up, state.d_activation_input, state.rows, state);
+    if (is_gated()) add_gradient(c, up, state.d_factor, state.rows, state);
+    choose.backward_weight(c, state.choices);
+  }
+
+  void visit_parameters(auto&& visit) {
+    choose.visit_parameters(visit);
+    for (auto* weights : {&up, &gate, &down}) {
+      if (!weights->is_present()) continue;
+      weights->replaces_gradient = true;
+      visit(*weights);
+    }
+  }
+
+ private:
+  [[nodiscard]] bool is_gated() const { return gate.is_present(); }
+
+  /// Copies the rows of x to the experts that they have chosen.
+  template <class Stream>
+  void send_rows(context<Stream>& c, matrix_view<T const> x, saved& state) const {
+    index const copies = x.extent(0) * choose.top_k;
+    state.places = c.template allocate<std::int32_t, 2>({x.extent(0), choose.top_k});
+    state.ends = c.template allocate<std::int32_t, 2>({1, choose.expert_count()});
+    state.lost = c.template allocate<std::int32_t, 1>({2});
+    ops::expert_order(c.stream, state.places, state.ends, state.lost, state.choices.experts,
+                      {.block_rows = copies, .sequence = c.sequence, .capacity = capacity(c)});
+    auto const rows = c.template allocate<T, 2>({copies, x.extent(1)});
+    ops::scatter_rows(c.stream, rows, x, state.places);
+    state.rows = rows;
+  }
+
+  /// The rows of one sequence that an expert takes; 0: all.
+  template <class Stream>
+  [[nodiscard]] index capacity(context<Stream> const& c) const {
+    double const mean =
+        static_cast<double>(c.sequence * choose.top_k) / static_cast<double>(choose.expert_count());
+    return capacity_factor == 0.0
+               ? 0
+               : std::max<index>(1, static_cast<index>(std::ceil(capacity_factor * mean)));
+  }
+
+  /// x weightsᵀ by expert.
+  template <class Stream>
+  [[nodiscard]] matrix_view<T> product(context<Stream>& c, matrix_view<T const> x,
+                                       parameter<T, 2> const& weights, saved const& state) const {
+    auto const y =
+        c.template allocate<T, 2>({x.extent(0), weights.extents[0] / choose.expert_count()});
+    ops::grouped_matmul(c.stream, y, x, weights.value(), state.ends, {.transpose_b = true});
+    return y;
+  }
+
+  template <class Stream>
+  void add_gradient(context<Stream>& c, parameter<T, 2> const& weights, matrix_view<T const> a,
+                    matrix_view<T const> b, saved const& state) const {
+    if (weights.has_gradient())
+      ops::grouped_matmul_weight(c.stream, weights.gradient(), a, b, state.ends,
+                                 !c.overwrites(weights));
+  }
+};
+
+}  // namespace parallel
