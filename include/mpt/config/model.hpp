@@ -24,6 +24,7 @@
 #include <vector>
 
 #include <mpt/config/model/attention.hpp>
+#include <mpt/config/model/experts.hpp>
 #include <mpt/config/model/lora.hpp>
 #include <mpt/config/model/norm_kind.hpp>
 #include <parallel/core/error.hpp>
@@ -92,7 +93,8 @@ struct model_config {
   std::optional<double> logit_scale;  ///< logits are multiplied by it
   std::optional<double> final_logit_softcapping;  ///< cap c after scaling: c tanh(logits / c)
   bool tie_word_embeddings = true;                ///< false: a separate lm_head without bias
-  ffn_kind ffn_type = ffn_kind::mptmlp;
+  ffn_kind ffn_type = ffn_kind::mptmlp;           ///< with experts: the form of each of them
+  std::optional<experts_config> experts;          ///< none: feed-forward layers are dense
   parallel::ops::activation_kind ffn_act_fn = parallel::ops::activation_kind::gelu;
   attention_config attn;
   std::vector<layer_override> layers;  ///< `block_overrides` layer by layer; empty: all are alike

@@ -11,11 +11,13 @@
 #include <parallel/context_parallel/attention.hpp>
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/dropout.hpp>
+#include <parallel/layer/either.hpp>
 #include <parallel/layer/feed_forward.hpp>
 #include <parallel/layer/recompute.hpp>
 #include <parallel/layer/residual_pair.hpp>
 #include <parallel/layer/sequential.hpp>
 #include <parallel/tensor/linear.hpp>
+#include <parallel/tensor/mixture.hpp>
 #include <parallel/tensor/query_key_norm.hpp>
 
 namespace mpt {
@@ -45,8 +47,12 @@ using attention =
     parallel::context_parallel::attention<T, Comm, column_linear<T, Comm>, row_linear<T, Comm>,
                                           query_key_norm<T, Comm>, attention_positions>;
 template <class T, class Comm = any_communicator>
-using feed_forward =
+using dense_feed_forward =
     parallel::feed_forward<activation<T>, column_linear<T, Comm>, row_linear<T, Comm>>;
+template <class T, class Comm = any_communicator>
+using mixture = parallel::tensor::mixture<activation<T>, Comm>;
+template <class T, class Comm = any_communicator>
+using feed_forward = parallel::either<dense_feed_forward<T, Comm>, mixture<T, Comm>>;
 
 /// dropout(Layer(norm(x))), where the layer is divided over the tensor axis.
 template <class Layer, class T = typename Layer::element>

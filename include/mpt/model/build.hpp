@@ -104,7 +104,7 @@ class layer_builder {
                     prefix + "resid_attn_dropout", recompute_options.attention_branch);
     auto feed_forward_branch =
         make_branch(prefix + "norm_2", recompute_options.cheap && !recompute_options.feed_forward,
-                    recompute(make_feed_forward(prefix + "ffn.", recompute_options.cheap),
+                    recompute(make_feed_forward(prefix + "ffn.", i, recompute_options.cheap),
                               recompute_options.feed_forward),
                     prefix + "resid_ffn_dropout", recompute_options.feed_forward_branch);
     return block<T, Comm>(
@@ -270,14 +270,87 @@ class layer_builder {
     return layer;
   }
 
-  [[nodiscard]] feed_forward<T, Comm> make_feed_forward(std::string const& prefix,
+  [[nodiscard]] feed_forward<T, Comm> make_feed_forward(std::string const& prefix, index i,
                                                         bool recompute_activation) const {
+    if (experts_of_layer(config_, i) != nullptr) return {make_mixture(prefix)};
+    return {make_dense_feed_forward(prefix, recompute_activation)};
+  }
+
+  /// This rank's hidden units of `count` experts of `hidden` units each.
+  [[nodiscard]] parameter<T, 2> expert_units(std::string const& name, index count, index hidden,
+                                             initializer const& init) const {
+    auto const units = position_.part_of(hidden, "the hidden width of an expert");
+    std::vector<row_range> rows;
+    for (index e = 0; e < count; ++e) rows.push_back({e * hidden + units.begin, units.count});
+    return parallel::tensor::keep_rows(
+        position_, parameter<T, 2>{name, {count * hidden, config_.d_model}, init}, std::move(rows));
+  }
+
+  /// Experts without their router.
+  template <class Experts>
+  [[nodiscard]] Experts make_experts(std::string const& prefix, index count, index hidden) const {
+    index const d = config_.d_model;
+    bool const is_gated = config_.ffn_type == ffn_kind::mptglu;
+    bool const is_torch = config_.experts->kind == experts_kind::torch_dmoe;
+    auto const init = initial_.linear(hidden, d);
+    Experts out;
+    auto first = expert_units(prefix + "w1", count, hidden, init);
+    if (is_gated) {
+      out.gate = std::move(first);
+      out.up = expert_units(prefix + "v1", count, hidden, init);
+    } else {
+      out.up = std::move(first);
+    }
+    // LLM Foundry's torch_dmoe draws w2 as a matrix of d inputs
+    out.down =
+        expert_units(prefix + "w2", count, hidden, is_torch ? init : initial_.residual(d, hidden));
+    out.activate = {.kind = config_.ffn_act_fn};
+    return out;
+  }
+
+  [[nodiscard]] parameter<T, 2> router_weight(std::string const& name, index count) const {
+    parameter<T, 2> out{name, {count, config_.d_model}, initial_.linear(count, config_.d_model)};
+    return out.replicated(groups_.tensor.replication_inside());
+  }
+
+  [[nodiscard]] mixture<T, Comm> make_mixture(std::string const& prefix) const {
+    auto const& experts = *config_.experts;
+    mixture<T, Comm> out;
+    out.tensor_region = groups_.tensor;
+    out.routed = make_experts<typename mixture<T, Comm>::expert_layer>(
+        prefix + "experts.mlp.", experts.count, expert_hidden(config_));
+    out.routed.capacity_factor = experts.capacity_factor;
+    auto& router = out.routed.choose;
+    router.weight = router_weight(prefix + "router.layer.weight", experts.count);
+    router.top_k = experts.top_k;
+    router.route = {.norm = experts.weight_norm, .uniform = experts.uniform};
+    router.losses = {.balance = experts.loss_weight / static_cast<double>(config_.n_layers),
+                     .z = experts.z_loss_weight,
+                     .set = experts.balance_set};
+    router.adds_losses = position_.rank == 0;
+    if (experts.shared_hidden) {
+      out.shared = make_experts<typename mixture<T, Comm>::shared_layer>(prefix + "shared_expert.",
+                                                                         1, *experts.shared_hidden);
+      if (experts.has_shared_gate) {
+        out.shared->choose.weight = router_weight(prefix + "shared_expert_gate.weight", 1);
+        out.shared->choose.route.score = parallel::ops::router_score::sigmoid;
+      }
+    }
+    if (!config_.no_bias && experts.kind != experts_kind::torch_dmoe) {
+      out.bias = {prefix + "experts.bias", {config_.d_model}};
+      out.bias.replicated(groups_.tensor.replication_outside());
+    }
+    return out;
+  }
+
+  [[nodiscard]] dense_feed_forward<T, Comm> make_dense_feed_forward(
+      std::string const& prefix, bool recompute_activation) const {
     index const d = config_.d_model;
     index const hidden = ffn_hidden(config_);
     bool const has_bias = !config_.no_bias;
     auto const local_units =
         position_.part_of(hidden, "the hidden width of the feed-forward layer");
-    feed_forward<T, Comm> out;
+    dense_feed_forward<T, Comm> out;
     auto const make_projection = [&](char const* suffix) {
       return parallel::tensor::keep_outputs(
           position_, make_linear(prefix + suffix, hidden, d, initial_.linear(hidden, d), has_bias),

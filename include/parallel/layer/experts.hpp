@@ -4,8 +4,10 @@
 // does not depend on the choices: top_k copies of every row (MegaBlocks, Gale et al., 2022).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include <parallel/layer/concepts.hpp>
@@ -17,10 +19,17 @@
 
 namespace parallel {
 
+/// The ranks among which experts and rows are divided: here all are on one rank.
+struct single_expert_rank {
+  /// Adds counts over the ranks that hold other rows of the same sequences.
+  template <class Stream, class A>
+  void add_over_rows(Stream&, std::span<A>) const {}
+};
+
 /// `Activation`: an element-wise layer without parameters. The weights of an expert e are rows
 /// [e h, (e + 1) h) of each matrix, for h hidden units. For each copy of a row it keeps 2 d + 2 h
 /// numbers, 3 h with a gate.
-template <class Activation>
+template <class Activation, class Ranks = single_expert_rank>
 struct experts {
   using element = typename Activation::element;
   using T = element;
@@ -31,6 +40,7 @@ struct experts {
   parameter<T, 2> gate;  ///< [experts h, width], or absent
   parameter<T, 2> down;  ///< [experts h, width]: an expert's matrix is stored [in, out]
   Activation activate;
+  Ranks ranks;
   /// Rows of a sequence that an expert takes, as a multiple of the mean; 0: all.
   double capacity_factor = 0.0;
 
@@ -52,7 +62,8 @@ struct experts {
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& state,
                                        matrix_view<T const> summand = {}) const {
-    choose.forward(c, x, state.choices);
+    choose.forward(c, x, state.choices,
+                   [this](auto& stream, auto counts) { ranks.add_over_rows(stream, counts); });
     auto const y = c.template allocate<T, 2>(x.extents());
     send_rows(c, x, state);
     state.factor = product(c, state.rows, up, state);
@@ -93,10 +104,13 @@ struct experts {
                         is_gated() ? gate.value() : up.value(), state.ends,
                         {.accumulate = is_gated()});
     auto const routed = choose.backward_input(c, dweights, state.choices);
-    if (!summand.empty()) ops::add(c.stream, routed.span(), summand.span());
-    ops::combine_rows(c.stream, dx, d_rows, state.places, {}, routed);
+    if (!routed.empty() && !summand.empty()) ops::add(c.stream, routed.span(), summand.span());
+    ops::combine_rows(c.stream, dx, d_rows, state.places, {}, routed.empty() ? summand : routed);
     return dx;
   }
+
+  /// As linear::restore_input.
+  void restore_input(saved& state, matrix_view<T const> x) const { state.choices.x = x; }
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& state) const {

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include <parallel/layer/concepts.hpp>
+#include <parallel/layer/router_losses.hpp>
 #include <parallel/ops/experts/choice_counts.hpp>
 #include <parallel/ops/experts/route.hpp>
 #include <parallel/ops/experts/router_logits.hpp>
@@ -20,22 +21,12 @@
 
 namespace parallel {
 
-/// The rows over which a balancing loss takes its means.
-enum class balance_set : std::uint8_t { sequence, microbatch };
-
-/// The losses of a router and their factors; 0: none.
-struct router_losses {
-  double balance = 0.0;
-  double z = 0.0;
-  balance_set set = balance_set::microbatch;
-};
-
 template <class T>
 struct router {
   using element = T;
   using A = accumulate_t<T>;
 
-  parameter<T, 2> weight;  ///< [experts, width]
+  parameter<T, 2> weight;  ///< [experts, width]; absent: all rows use the only expert, unweighted
   index top_k = 1;
   ops::route_options route;
   router_losses losses;
@@ -52,11 +43,13 @@ struct router {
     matrix_view<T> dlogits;  ///< [rows, experts]
   };
 
-  [[nodiscard]] index expert_count() const { return weight.extents[0]; }
+  [[nodiscard]] index expert_count() const { return weight.is_present() ? weight.extents[0] : 1; }
 
-  /// Chooses the experts of all rows of x.
-  template <class Stream>
-  void forward(context<Stream>& c, matrix_view<T const> x, saved& state) const {
+  /// Chooses the experts of all rows of x. add_over_ranks(c.stream, span) adds counts over the
+  /// ranks that hold other rows of the same sequences.
+  template <class Stream, class AddOverRanks>
+  void forward(context<Stream>& c, matrix_view<T const> x, saved& state,
+               AddOverRanks const& add_over_ranks) const {
     index const rows = x.extent(0);
     state.x = x;
     state.logits = c.template allocate<A, 2>({rows, expert_count()});
@@ -65,18 +58,24 @@ struct router {
     state.scored =
         route.uniform ? c.template allocate<std::int32_t, 2>({rows, top_k}) : state.experts;
     state.weights = c.template allocate<A, 2>({rows, top_k});
-    ops::router_logits(c.stream, state.logits, x, weight.value());
     auto options = route;
+    if (weight.is_present()) {
+      ops::router_logits(c.stream, state.logits, x, weight.value());
+    } else {
+      ops::fill(c.stream, state.logits.span(), A(0));
+      options.score = ops::router_score::one;
+    }
     options.first_row = c.run_position.first_sequence * static_cast<std::uint64_t>(c.sequence);
     ops::route(c.stream, state.scores, state.experts, state.scored, state.weights, state.logits, {},
                options);
-    if (losses.balance != 0.0) find_slopes(c, state);
+    if (losses.balance != 0.0) find_slopes(c, state, add_over_ranks);
   }
 
-  /// The gradient of x, from that of the weights [rows, top_k].
+  /// The gradient of x, from that of the weights [rows, top_k]; empty where no weight is learned.
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<A const> dweights,
                                               saved& state) const {
+    if (!weight.is_present()) return {};
     index const rows = state.x.extent(0);
     state.dlogits = c.template allocate<T, 2>({rows, expert_count()});
     auto const dx = c.template allocate<T, 2>(state.x.extents());
@@ -96,19 +95,22 @@ struct router {
   }
 
   void visit_parameters(auto&& visit) {
+    if (!weight.is_present()) return;
     weight.replaces_gradient = true;
     visit(weight);
   }
 
  private:
   /// The derivatives of the balancing loss by the scores of each set's rows.
-  template <class Stream>
-  void find_slopes(context<Stream>& c, saved& state) const {
+  template <class Stream, class AddOverRanks>
+  void find_slopes(context<Stream>& c, saved& state, AddOverRanks const& add_over_ranks) const {
     index const rows = state.x.extent(0);
     index const sets = losses.set == balance_set::sequence ? rows / c.sequence : 1;
     state.slopes = c.template allocate<A, 2>({sets, expert_count()});
     ops::choice_counts(c.stream, state.slopes, matrix_view<std::int32_t const>(state.experts));
-    ops::scale(c.stream, state.slopes.span(), slope_factor(rows / sets));
+    add_over_ranks(c.stream, state.slopes.span());
+    ops::scale(c.stream, state.slopes.span(),
+               slope_factor(rows / sets * c.whole_sequence() / c.sequence));
   }
   /// balance E / (rows top_k) for a set of that many rows, which counts once for each row.
   [[nodiscard]] A slope_factor(index rows) const {

@@ -110,6 +110,7 @@ void check_model(model_config const& model, std::string_view prefix) {
                       prefix, "expansion_ratio ", model.expansion_ratio, " times d_model ",
                       model.d_model, " must be a whole number from 1 to ", largest_ffn);
   }
+  if (model.experts) check_experts(model, prefix);
   require_probability(model.resid_pdrop, "resid_pdrop");
   require_probability(model.emb_pdrop, "emb_pdrop");
   parallel::require(model.norm_eps > 0 && model.norm_eps < 1, prefix,
@@ -174,11 +175,13 @@ std::int64_t non_embedding_parameter_count(model_config const& model) {
       norm_parameters(model.attn.norm_type, model.attn.qk_ln   ? kv_width
                                             : model.attn.qk_gn ? head_dim(model)
                                                                : 0);
-  std::int64_t const input_projections = model.ffn_type == ffn_kind::mptglu ? 2 : 1;
+  std::int64_t const input_projections = ffn_matrix_count(model) - 1;
   std::int64_t const ffn =
       (input_projections + 1) * d * hidden + (model.no_bias ? 0 : input_projections * hidden + d);
-  return model.n_layers * (attention + ffn + 2 * norm) - key_reuses(model) * reused_parameters +
-         norm;
+  std::int64_t const mixtures = expert_layer_count(model);
+  return model.n_layers * (attention + 2 * norm) + (model.n_layers - mixtures) * ffn +
+         (mixtures > 0 ? mixtures * expert_layer_parameters(model) : 0) -
+         key_reuses(model) * reused_parameters + norm;
 }
 
 std::int64_t parameter_count(model_config const& model) {

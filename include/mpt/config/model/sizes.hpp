@@ -46,7 +46,8 @@ inline constexpr std::array<model_size, 9> model_sizes{{{"125m", 768, 12, 12},
 /// 50432.
 [[nodiscard]] model_config hub_form(model_config model);
 
-/// Parameters that LLM Foundry's FLOPs count, N: all but an embedding table that is only looked up.
+/// Parameters that LLM Foundry's FLOPs count, N: all but an embedding table that is only looked up,
+/// and of experts as many as a token uses.
 [[nodiscard]] std::int64_t active_parameter_count(model_config const& model);
 
 /// FLOPs per token in the products with parameters: 6N, or 4N + 6A with adapters.

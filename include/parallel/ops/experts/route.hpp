@@ -26,8 +26,8 @@
 
 namespace parallel::ops {
 
-/// The scores of a row: identity is for exact rings.
-enum class router_score : std::uint8_t { softmax, sigmoid, identity };
+/// The scores of a row. identity is for exact rings; one is for an expert that every row uses.
+enum class router_score : std::uint8_t { softmax, sigmoid, identity, one };
 
 struct route_options {
   router_score score = router_score::softmax;
@@ -73,6 +73,7 @@ struct softmax_terms {
 template <class A>
 [[nodiscard]] PARALLELLM_HOST_DEVICE A score_of(A logit, softmax_terms const& terms,
                                                 router_score kind) {
+  if (kind == router_score::one) return A(1);
   if constexpr (std::is_integral_v<A>) {
     return logit;
   } else {
@@ -262,6 +263,7 @@ struct route_backward_arguments {
         double gradient = score_gradient(m, e, norm, shared, slope);
         if (options.score == router_score::softmax) gradient = score * (gradient - weighted);
         if (options.score == router_score::sigmoid) gradient *= score * (1.0 - score);
+        if (options.score == router_score::one) gradient = 0.0;
         if (z_slope != 0.0)
           gradient +=
               z_slope * 2.0 * terms.log_sum() * terms.share(static_cast<double>(logits(m, e)));

@@ -31,15 +31,60 @@ constexpr std::string_view pretrained_config_keys[] = {"_name_or_path",
                                                        "torch_dtype",
                                                        "transformers_version"};
 
+[[nodiscard]] std::optional<double> optional_above_zero(double value) {
+  return value > 0 ? std::optional(value) : std::nullopt;
+}
+
+/// The keys of experts in `ffn_config`; null where there are none.
+[[nodiscard]] nlohmann::json experts_json(model_config const& model) {
+  nlohmann::json json;
+  if (!model.experts) return json;
+  auto const& experts = *model.experts;
+  experts_config const defaults;
+  auto const put = [&](char const* key, auto const& value, auto const& fallback) {
+    if (value != fallback) json[key] = value;
+  };
+  json = {{"ffn_type", detail::listed_name(experts_kind_names, experts.kind)},
+          {"moe_num_experts", experts.count},
+          {"moe_top_k", experts.top_k},
+          {"mlp_type", model.ffn_type == ffn_kind::mptglu ? "glu" : "mlp"},
+          {"moe_jitter_eps", detail::json_or_null(optional_above_zero(experts.jitter))},
+          {"moe_normalize_expert_weights",
+           detail::json_or_null(optional_above_zero(experts.weight_norm))},
+          {"uniform_expert_assignment", experts.uniform}};
+  if (experts.kind != experts_kind::torch_dmoe) {
+    json["moe_loss_weight"] = experts.loss_weight;
+    json["moe_world_size"] = 1;
+  } else {
+    put("moe_loss_weight", experts.loss_weight, 0.0);
+  }
+  put("moe_zloss_weight", experts.z_loss_weight, 0.0);
+  if (experts.kind == experts_kind::mb_moe) json["moe_capacity_factor"] = experts.capacity_factor;
+  if (experts.balance_set == parallel::balance_set::sequence) json["moe_balance_set"] = "sequence";
+  if (experts.hidden) json["moe_hidden_size"] = *experts.hidden;
+  if (experts.shared_hidden) {
+    json["shared_expert"] = true;
+    json["shared_expert_hidden_size"] = *experts.shared_hidden;
+  }
+  put("moe_shared_gate", experts.has_shared_gate, false);
+  put("moe_dense_layers", experts.dense_layers, defaults.dense_layers);
+  return json;
+}
+
 /// The value of `ffn_config`; null for LLM Foundry's default.
 [[nodiscard]] nlohmann::json ffn_json(model_config const& model) {
   using enum parallel::ops::activation_kind;
-  nlohmann::json json;
+  nlohmann::json json = experts_json(model);
   if (model.ffn_hidden_size) json["ffn_hidden_size"] = *model.ffn_hidden_size;
+  bool const is_default = model.experts && model.experts->kind != experts_kind::torch_dmoe &&
+                          model.ffn_act_fn == gelu_tanh;
+  if (is_default) return json;
   if (model.ffn_act_fn == gelu_tanh)
     json["ffn_act_fn"] = {{"name", "gelu"}, {"approximate", "tanh"}};
   else if (model.ffn_act_fn != gelu)
     json["ffn_act_fn"] = {{"name", detail::listed_name(activation_names, model.ffn_act_fn)}};
+  if (model.ffn_act_fn == gelu && model.experts) json["ffn_act_fn"] = {{"name", "gelu"}};
+  if (model.experts) return json;
   bool const gated = model.ffn_type == ffn_kind::mptglu;
   if (gated || !json.is_null()) json["ffn_type"] = gated ? "mptglu" : "mptmlp";
   return json;
@@ -77,6 +122,7 @@ std::vector<std::string> transformers_gaps(model_config const& model) {
   add_gap_unless(!model.parallel_residual, "attention and FFN read the same input");
   add_gap_unless(ffn_hidden(model) == 4 * model.d_model, "the FFN is not 4 times d_model wide");
   add_gap_unless(!is_rms(model.norm_type), "norms are rmsnorm; it uses layernorm");
+  add_gap_unless(!model.experts, "the FFN has experts; it has none");
   add_gap_unless(model.ffn_type == ffn_kind::mptmlp, "the FFN is gated (mptglu); it has none");
   add_gap_unless(model.ffn_act_fn == parallel::ops::activation_kind::gelu,
                  "ffn_act_fn is not the exact gelu, which it uses");
@@ -282,7 +328,11 @@ std::optional<setting_difference> difference_of(model_config const& first,
     else
       attn.erase("norm_type");
     json["ffn_config"]["ffn_hidden_size"] = ffn_hidden(model);
-    json["ffn_config"]["ffn_type"] = model.ffn_type == ffn_kind::mptglu ? "mptglu" : "mptmlp";
+    if (!model.experts)
+      json["ffn_config"]["ffn_type"] = model.ffn_type == ffn_kind::mptglu ? "mptglu" : "mptmlp";
+    for (char const* const key : {"moe_loss_weight", "moe_zloss_weight", "moe_balance_set",
+                                  "moe_jitter_eps", "moe_world_size"})
+      json["ffn_config"].erase(key);
     json["attention_bias"] = has_attention_bias(model);
     if (kv_heads(model) == model.n_heads) attn["kv_n_heads"] = nullptr;
     auto const default_scale = 1 / std::sqrt(static_cast<double>(head_dim(model)));

@@ -28,6 +28,7 @@ std::vector<linear_layer> linear_layers(model_config const& model) {
       if (has_own_keys) add("attn.Wv", key_width, d);
     }
     add("attn.out_proj", d, width);
+    if (experts_of_layer(model, i) != nullptr) continue;  // adapters are for dense layers
     add("ffn.up_proj", hidden, d);
     if (model.ffn_type == ffn_kind::mptglu) add("ffn.gate_proj", hidden, d);
     add("ffn.down_proj", d, hidden);

@@ -103,11 +103,18 @@ void read_fc_type(config_reader& reader) {
 
 void read_ffn(config_reader& reader, model_config& model) {
   auto const type = reader.get<std::string>("ffn_type", "mptmlp");
-  reader.check("ffn_type", type == "mptmlp" || type == "mptglu", "'", printable(type),
-               "' is not supported; use mptmlp or mptglu");
+  auto const kind = std::ranges::find(experts_kind_names, type,
+                                      &std::pair<std::string_view, experts_kind>::first);
+  bool const has_experts = kind != experts_kind_names.end();
+  reader.check("ffn_type", type == "mptmlp" || type == "mptglu" || has_experts, "'",
+               printable(type),
+               "' is not supported; use mptmlp or mptglu, or torch_dmoe, mb_dmoe or mb_moe");
   if (type == "mptglu") model.ffn_type = ffn_kind::mptglu;
   model.ffn_hidden_size = reader.optional<std::int64_t>("ffn_hidden_size");
+  if (has_experts) read_experts(reader, kind->second, model);
   read_fc_type(reader);
+  bool const is_megablocks_default =
+      has_experts && kind->second != experts_kind::torch_dmoe && !reader.has_key("ffn_act_fn");
   auto activation = reader.section("ffn_act_fn");
   model.ffn_act_fn =
       detail::read_name(activation, "name", "gelu", activation_names, "an activation here");
@@ -117,6 +124,7 @@ void read_ffn(config_reader& reader, model_config& model) {
                      "belongs to gelu");
     model.ffn_act_fn = parallel::ops::activation_kind::gelu_tanh;
   }
+  if (is_megablocks_default) model.ffn_act_fn = parallel::ops::activation_kind::gelu_tanh;
   activation.finish();
   reader.finish();
 }
