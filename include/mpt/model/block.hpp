@@ -74,4 +74,11 @@ template <class T, class Comm = any_communicator>
   return std::get<1>(activations.inner.first.inner).inner;
 }
 
+/// The saved activations of a block's mixture of experts.
+template <class T, class Comm = any_communicator>
+[[nodiscard]] typename mixture<T, Comm>::saved& mixture_activations(
+    typename block<T, Comm>::saved& activations) {
+  return std::get<1>(activations.inner.second.inner).inner.second;
+}
+
 }  // namespace mpt

@@ -272,7 +272,7 @@ class layer_builder {
 
   [[nodiscard]] feed_forward<T, Comm> make_feed_forward(std::string const& prefix, index i,
                                                         bool recompute_activation) const {
-    if (experts_of_layer(config_, i) != nullptr) return {make_mixture(prefix)};
+    if (experts_of_layer(config_, i) != nullptr) return {make_mixture(prefix, i)};
     return {make_dense_feed_forward(prefix, recompute_activation)};
   }
 
@@ -313,20 +313,25 @@ class layer_builder {
     return out.replicated(groups_.tensor.replication_inside());
   }
 
-  [[nodiscard]] mixture<T, Comm> make_mixture(std::string const& prefix) const {
+  [[nodiscard]] mixture<T, Comm> make_mixture(std::string const& prefix, index i) const {
     auto const& experts = *config_.experts;
     mixture<T, Comm> out;
     out.tensor_region = groups_.tensor;
     out.routed = make_experts<typename mixture<T, Comm>::expert_layer>(
         prefix + "experts.mlp.", experts.count, expert_hidden(config_));
+    out.routed.ranks.context = groups_.context.group;
     out.routed.capacity_factor = experts.capacity_factor;
     auto& router = out.routed.choose;
     router.weight = router_weight(prefix + "router.layer.weight", experts.count);
     router.top_k = experts.top_k;
     router.route = {.norm = experts.weight_norm, .uniform = experts.uniform};
-    router.losses = {.balance = experts.loss_weight / static_cast<double>(config_.n_layers),
+    double const shares = experts.joins_layers ? 1.0 : static_cast<double>(config_.n_layers);
+    router.losses = {.balance = experts.loss_weight / shares,
                      .z = experts.z_loss_weight,
-                     .set = experts.balance_set};
+                     .set = experts.balance_set,
+                     .joins_layers = experts.joins_layers && experts.loss_weight > 0};
+    for (index earlier = 0; earlier < i; ++earlier)
+      if (experts_of_layer(config_, earlier) != nullptr) ++router.layer;
     router.adds_losses = position_.rank == 0;
     if (experts.shared_hidden) {
       out.shared = make_experts<typename mixture<T, Comm>::shared_layer>(prefix + "shared_expert.",

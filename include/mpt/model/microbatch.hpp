@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <mpt/vocabulary.hpp>
@@ -23,7 +24,8 @@ struct microbatch {
   vector_view<std::int32_t const> labels;  ///< [sequences * length], or empty for generation
   index sequences = 0;
   index length = 0;
-  std::int64_t loss_tokens = 0;  ///< labels that are not -100
+  std::int64_t loss_tokens = 0;                        ///< labels that are not -100
+  std::span<std::int32_t const> sequence_tokens = {};  ///< the same of each complete sequence
   /// For each token of the complete sequences, the position at which its document begins; empty: 0
   parallel::packed_documents document_begins = {};
   /// Set for generation, to a continuation<T> for a model<T>: the model computes logits, no loss

@@ -9,6 +9,7 @@
 #include <deque>
 #include <iterator>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,9 +77,21 @@ class model {
     return b.document_begins;
   }
 
-  /// Whether blocks run without communication.
+  /// The number of labels of each whole sequence.
+  [[nodiscard]] std::span<std::int32_t const> sequence_tokens(microbatch const& b) const {
+    return b.sequence_tokens;
+  }
+  /// The numbers that a step's backward passes report: those of each router.
+  [[nodiscard]] index record_size() const {
+    return config_.experts ? expert_layer_count(config_) *
+                                 parallel::ops::routing_record_size(config_.experts->count)
+                           : 0;
+  }
+
+  /// Whether blocks run without communication, and the same for every microbatch: losses of routers
+  /// depend on its labels.
   [[nodiscard]] bool blocks_are_local() const {
-    return groups_.tensor.is_single_rank() && groups_.context.is_single_rank();
+    return !config_.experts && groups_.tensor.is_single_rank() && groups_.context.is_single_rank();
   }
 
   /// A number that differs between microbatches with the same number of rows that need different
@@ -90,9 +103,10 @@ class model {
   /// Keys and values, by the block that makes them, to which blocks attend in addition to their
   /// own.
   struct shared_activations {
-    std::map<index, shared_keys<T>> keys;  ///< used by several blocks
+    std::map<index, shared_keys<T>> keys = {};  ///< used by several blocks
     std::vector<std::vector<kv_cache<T>>> caches =
-        {};  ///< of earlier tokens, by block and sequence
+        {};                                           ///< of earlier tokens, by block and sequence
+    matrix_view<accumulate_t<T>> choice_counts = {};  ///< of the routers whose losses are joined
   };
 
   /// Allocates the shared activations of a microbatch for blocks [begin, end). Throws when one of
@@ -113,6 +127,14 @@ class model {
               " to ", end - 1);
       out.keys[source] = shared_keys<T>::allocate(c, b.sequences * b.length, key_width_);
     }
+    if (config_.experts && config_.experts->joins_layers) {
+      require(begin == 0 && end == config_.n_layers,
+              "the balancing loss has its means over all layers, so that one pipeline stage must "
+              "hold all blocks, but this one holds blocks ",
+              begin, " to ", end - 1, "; set ffn_config.moe_joined_loss to false");
+      out.choice_counts = c.template allocate<accumulate_t<T>, 2>(
+          {expert_layer_count(config_), config_.experts->count});
+    }
     return out;
   }
   /// Makes a pass of block `i`, whose saved activations are given, use the shared ones.
@@ -123,6 +145,8 @@ class model {
           shared.caches.at(static_cast<std::size_t>(source));
     else if (auto const found = shared.keys.find(source); found != shared.keys.end())
       attention_activations<T, Comm>(activations).shared = &found->second;
+    if (!shared.choice_counts.empty() && experts_of_layer(config_, i) != nullptr)
+      mixture_activations<T, Comm>(activations).routed.choices.counts = shared.choice_counts;
   }
 
   /// Calls f(name, layer, parts, further uses) for each unit in forward order; `parts` are those

@@ -36,7 +36,9 @@ class sequences {
         whole_length_(length_),
         ids_(std::move(rows.ids)),
         labels_(std::move(rows.labels)),
-        document_begins_(std::move(rows.document_begins)) {}
+        document_begins_(std::move(rows.document_begins)) {
+    count_labels();
+  }
 
   /// Whole sequences as rows.
   [[nodiscard]] finetune::rows rows() const;
@@ -57,6 +59,9 @@ class sequences {
   /// Where documents begin in sequences [part.begin, part.end), and how many there are.
   [[nodiscard]] parallel::packed_documents documents(parallel::data::share part) const;
 
+  /// Counts the labels of each sequence.
+  void count_labels();
+
   /// Finds documents as LLM Foundry does: a separator that ends a document belongs to the ids
   /// before it, one that begins a document to the ids after it.
   void find_documents(document_separator separator);
@@ -65,6 +70,7 @@ class sequences {
   index whole_length_ = 0;  // of whole sequences
   std::vector<std::int32_t> ids_;
   std::vector<std::int32_t> labels_;
+  std::vector<std::int32_t> sequence_tokens_;  // labels of each whole sequence
   std::vector<std::int32_t> document_begins_;
 };
 

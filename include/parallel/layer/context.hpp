@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include <parallel/core/packed_documents.hpp>
 #include <parallel/core/partial_values.hpp>
@@ -55,6 +56,11 @@ struct context {
   bool overwrite_gradients = false;
   /// For results that nothing reads after the pass; null: they go to `memory` and stay there.
   arena* scratch = nullptr;
+  /// The labels of each whole sequence, on whichever rank; empty: each row has one.
+  std::span<std::int32_t const> sequence_tokens = {};
+  /// What layers report of a step (train::record_size_of), to which backward passes add; empty:
+  /// they report nothing. Memory that host and device reach.
+  std::span<double> record = {};
 
   /// Whether a layer that declares `parameter.replaces_gradient` must overwrite the parameter's
   /// gradient, which holds old values then, instead of adding to it. This saves clearing and
@@ -66,16 +72,32 @@ struct context {
 
   /// This context, with results in another arena.
   [[nodiscard]] context with_memory(arena& other) const {
-    return {
-        stream, other, mode, run_position, sequence, share, document_begins, overwrite_gradients,
-        scratch};
+    return {stream,
+            other,
+            mode,
+            run_position,
+            sequence,
+            share,
+            document_begins,
+            overwrite_gradients,
+            scratch,
+            sequence_tokens,
+            record};
   }
 
   /// This context, on another stream.
   [[nodiscard]] context with_stream(Stream& other) const {
-    return {
-        other,  memory, mode, run_position, sequence, share, document_begins, overwrite_gradients,
-        scratch};
+    return {other,
+            memory,
+            mode,
+            run_position,
+            sequence,
+            share,
+            document_begins,
+            overwrite_gradients,
+            scratch,
+            sequence_tokens,
+            record};
   }
 
   /// This context for a layer whose input is `x`: a column slice has all rows.
@@ -112,6 +134,12 @@ struct context {
 
   /// The number of rows of a whole sequence.
   [[nodiscard]] index whole_sequence() const { return share.whole == 0 ? sequence : share.whole; }
+
+  /// The number of labels of sequence i of the microbatch.
+  [[nodiscard]] index tokens_of_sequence(index i) const {
+    return sequence_tokens.empty() ? whole_sequence()
+                                   : sequence_tokens[static_cast<std::size_t>(i)];
+  }
 
   /// Calls f(row, count, sequence, position) for every run among the `rows` local rows: the `count`
   /// rows from `row` on are those at `position`, `position` + 1, ... of the sequence `sequence`, an

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -104,6 +103,7 @@ struct experts {
                         is_gated() ? gate.value() : up.value(), state.ends,
                         {.accumulate = is_gated()});
     auto const routed = choose.backward_input(c, dweights, state.choices);
+    choose.record(c, state.choices, state.lost);
     if (!routed.empty() && !summand.empty()) ops::add(c.stream, routed.span(), summand.span());
     ops::combine_rows(c.stream, dx, d_rows, state.places, {}, routed.empty() ? summand : routed);
     return dx;
@@ -151,9 +151,8 @@ struct experts {
   [[nodiscard]] index capacity(context<Stream> const& c) const {
     double const mean =
         static_cast<double>(c.sequence * choose.top_k) / static_cast<double>(choose.expert_count());
-    return capacity_factor == 0.0
-               ? 0
-               : std::max<index>(1, static_cast<index>(std::ceil(capacity_factor * mean)));
+    return capacity_factor == 0.0 ? 0
+                                  : std::max<index>(1, static_cast<index>(capacity_factor * mean));
   }
 
   /// x weightsᵀ by expert.

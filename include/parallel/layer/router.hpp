@@ -15,6 +15,7 @@
 #include <parallel/layer/concepts.hpp>
 #include <parallel/layer/router_losses.hpp>
 #include <parallel/ops/experts/choice_counts.hpp>
+#include <parallel/ops/experts/record_routing.hpp>
 #include <parallel/ops/experts/route.hpp>
 #include <parallel/ops/experts/router_logits.hpp>
 #include <parallel/ops/matmul.hpp>
@@ -30,6 +31,7 @@ struct router {
   index top_k = 1;
   ops::route_options route;
   router_losses losses;
+  index layer = 0;  ///< the number of this router among those of the model
   /// Whether this rank's gradients include those of the losses: one rank of those that route the
   /// same rows does so.
   bool adds_losses = true;
@@ -39,8 +41,10 @@ struct router {
     matrix_view<A> logits, scores;              ///< [rows, experts]
     matrix_view<std::int32_t> experts, scored;  ///< [rows, top_k], as ops::route has them
     matrix_view<A> weights;                     ///< [rows, top_k]
-    matrix_view<A> slopes;   ///< [sets, experts], of the balancing loss, by score; or empty
-    matrix_view<T> dlogits;  ///< [rows, experts]
+    matrix_view<A> slopes;    ///< [sets, experts], of the balancing loss, by score; or empty
+    vector_view<A> z_slopes;  ///< [sequences], of the z-loss; or empty
+    matrix_view<A> counts;    ///< [layers, experts], of all routers whose losses are joined
+    matrix_view<T> dlogits;   ///< [rows, experts]
   };
 
   [[nodiscard]] index expert_count() const { return weight.is_present() ? weight.extents[0] : 1; }
@@ -68,7 +72,11 @@ struct router {
     options.first_row = c.run_position.first_sequence * static_cast<std::uint64_t>(c.sequence);
     ops::route(c.stream, state.scores, state.experts, state.scored, state.weights, state.logits, {},
                options);
-    if (losses.balance != 0.0) find_slopes(c, state, add_over_ranks);
+    if (losses.joins_layers && !state.counts.empty())
+      count_choices(c, state, state.counts.slice(layer, layer + 1), add_over_ranks);
+    else if (losses.balance != 0.0)
+      find_slopes(c, state, add_over_ranks);
+    if (losses.z != 0.0) find_z_slopes(c, state);
   }
 
   /// The gradient of x, from that of the weights [rows, top_k]; empty where no weight is learned.
@@ -79,10 +87,11 @@ struct router {
     index const rows = state.x.extent(0);
     state.dlogits = c.template allocate<T, 2>({rows, expert_count()});
     auto const dx = c.template allocate<T, 2>(state.x.extents());
+    if (losses.joins_layers && !state.counts.empty()) join_slopes(c, state);
     auto const slopes = adds_losses ? state.slopes : matrix_view<A>{};
-    double const z_slope = adds_losses ? losses.z : 0.0;
+    auto const z_slopes = adds_losses ? state.z_slopes : vector_view<A>{};
     ops::route_backward(c.stream, state.dlogits, dweights, state.logits, state.scores, state.scored,
-                        slopes, z_slope, route);
+                        slopes, z_slopes, route);
     ops::matmul(c.stream, dx, matrix_view<T const>(state.dlogits), weight.value());
     return dx;
   }
@@ -94,6 +103,16 @@ struct router {
                   {.transpose_a = true, .accumulate = !c.overwrites(weight)});
   }
 
+  /// Adds what this router reports of a microbatch to the context's record.
+  template <class Stream>
+  void record(context<Stream>& c, saved const& state, vector_view<std::int32_t const> lost) const {
+    if (c.record.empty() || !adds_losses || !weight.is_present()) return;
+    auto const size = static_cast<std::size_t>(ops::routing_record_size(expert_count()));
+    ops::record_routing(c.stream, c.record.subspan(static_cast<std::size_t>(layer) * size, size),
+                        state.logits, state.scores, matrix_view<std::int32_t const>(state.experts),
+                        state.slopes, state.z_slopes, lost);
+  }
+
   void visit_parameters(auto&& visit) {
     if (!weight.is_present()) return;
     weight.replaces_gradient = true;
@@ -101,24 +120,64 @@ struct router {
   }
 
  private:
+  /// Counts the choices of each set, on all ranks.
+  template <class Stream, class AddOverRanks>
+  void count_choices(context<Stream>& c, saved& state, matrix_view<A> counts,
+                     AddOverRanks const& add_over_ranks) const {
+    ops::choice_counts(c.stream, counts, matrix_view<std::int32_t const>(state.experts));
+    add_over_ranks(c.stream, counts.span());
+  }
+
   /// The derivatives of the balancing loss by the scores of each set's rows.
   template <class Stream, class AddOverRanks>
   void find_slopes(context<Stream>& c, saved& state, AddOverRanks const& add_over_ranks) const {
-    index const rows = state.x.extent(0);
-    index const sets = losses.set == balance_set::sequence ? rows / c.sequence : 1;
+    index const sequences = state.x.extent(0) / c.sequence;
+    index const sets = losses.set == balance_set::sequence ? sequences : 1;
     state.slopes = c.template allocate<A, 2>({sets, expert_count()});
-    ops::choice_counts(c.stream, state.slopes, matrix_view<std::int32_t const>(state.experts));
-    add_over_ranks(c.stream, state.slopes.span());
-    ops::scale(c.stream, state.slopes.span(),
-               slope_factor(rows / sets * c.whole_sequence() / c.sequence));
+    count_choices(c, state, state.slopes, add_over_ranks);
+    for (index set = 0; set < sets; ++set)
+      ops::scale(c.stream, state.slopes.slice(set, set + 1).span(),
+                 slope_factor(c, set * sequences / sets, (set + 1) * sequences / sets, top_k));
   }
-  /// balance E / (rows top_k) for a set of that many rows, which counts once for each row.
-  [[nodiscard]] A slope_factor(index rows) const {
-    if constexpr (std::is_integral_v<A>)
+
+  /// The same from the counts of all layers' routers.
+  template <class Stream>
+  void join_slopes(context<Stream>& c, saved& state) const {
+    index const layers = state.counts.extent(0);
+    state.slopes = c.template allocate<A, 2>({1, expert_count()});
+    ops::copy(c.stream, state.slopes.span(), std::span<A const>(state.counts.slice(0, 1).span()));
+    for (index i = 1; i < layers; ++i)
+      ops::add(c.stream, state.slopes.span(),
+               std::span<A const>(state.counts.slice(i, i + 1).span()));
+    ops::scale(c.stream, state.slopes.span(),
+               slope_factor(c, 0, state.x.extent(0) / c.sequence, layers * layers));
+  }
+
+  /// balance E tokens / (rows² divisor) for a set of sequences [begin, end) of the microbatch,
+  /// which counts once for each of its tokens.
+  template <class Stream>
+  [[nodiscard]] A slope_factor(context<Stream> const& c, index begin, index end,
+                               index divisor) const {
+    if constexpr (std::is_integral_v<A>) {
       return static_cast<A>(losses.balance);
-    else
-      return static_cast<A>(losses.balance * static_cast<double>(expert_count()) /
-                            static_cast<double>(rows * top_k));
+    } else {
+      double tokens = 0.0;
+      for (index i = begin; i < end; ++i) tokens += static_cast<double>(c.tokens_of_sequence(i));
+      auto const rows = static_cast<double>((end - begin) * c.whole_sequence());
+      return static_cast<A>(losses.balance * static_cast<double>(expert_count()) * tokens /
+                            (rows * rows * static_cast<double>(divisor)));
+    }
+  }
+
+  /// The derivatives of the z-loss by the squares of each sequence's rows.
+  template <class Stream>
+  void find_z_slopes(context<Stream>& c, saved& state) const {
+    index const sequences = state.x.extent(0) / c.sequence;
+    state.z_slopes = c.template allocate<A, 1>({sequences});
+    for (index i = 0; i < sequences; ++i)
+      ops::fill(c.stream, state.z_slopes.span().subspan(static_cast<std::size_t>(i), 1),
+                static_cast<A>(losses.z * static_cast<double>(c.tokens_of_sequence(i)) /
+                               static_cast<double>(c.whole_sequence())));
   }
 };
 

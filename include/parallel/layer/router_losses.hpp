@@ -13,6 +13,9 @@ struct router_losses {
   double balance = 0.0;
   double z = 0.0;
   balance_set set = balance_set::microbatch;
+  /// The means are over all layers too, whose routers share counts of choices (as in transformers);
+  /// the set is then the microbatch, and shares are not divided by top_k.
+  bool joins_layers = false;
 };
 
 }  // namespace parallel

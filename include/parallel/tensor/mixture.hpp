@@ -7,15 +7,16 @@
 
 #include <parallel/layer/experts.hpp>
 #include <parallel/ops/pointwise/bias.hpp>
+#include <parallel/tensor/expert_ranks.hpp>
 #include <parallel/tensor/region.hpp>
 
 namespace parallel::tensor {
 
-template <class Activation, class Comm, class Ranks = single_expert_rank>
+template <class Activation, class Comm>
 struct mixture {
   using element = typename Activation::element;
   using T = element;
-  using expert_layer = experts<Activation, Ranks>;
+  using expert_layer = experts<Activation, expert_ranks<Comm>>;
   using shared_layer = experts<Activation>;
   static constexpr bool takes_divided_sequences = true;
 

@@ -71,6 +71,15 @@ template <class Model>
     return {};
 }
 
+/// The numbers that a model's layers report of a step (context::record): what record_size() says.
+template <class Model>
+[[nodiscard]] std::size_t record_size_of(Model const& model) {
+  if constexpr (requires { model.record_size(); })
+    return static_cast<std::size_t>(model.record_size());
+  else
+    return 0;
+}
+
 /// The extent of a microbatch: its number of rows, and model.memory_variant(batch) if the model has
 /// that function. Microbatches of equal extents need the same memory.
 template <class Model>

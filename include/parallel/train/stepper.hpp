@@ -359,7 +359,8 @@ class stepper {
     stepper_program<state_type> program(
         state_, compute, exchanges, meter, passes_only, model_, plan, bytes, memory, request, mode,
         state_.results.cleared_sums(batches.size(), device_),
-        state_.placed.set().gradients_sharded() || state_.by_tree());
+        state_.placed.set().gradients_sharded() || state_.by_tree(),
+        mode == pass::training ? state_.results.cleared_record() : std::span<double>{});
     auto const get = [](auto& maybe) { return maybe ? &*maybe : nullptr; };
     step_streams streams{compute, get(weights_), get(state_.placed.gathers()), exchanges};
     return run_step(plan, groups_.world().size() > 1 ? streams : alone(streams), links_, program);

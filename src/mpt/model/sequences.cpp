@@ -12,6 +12,7 @@ sequences::sequences(std::vector<std::int32_t> ids, index length, document_separ
           " ids does not divide into sequences of ", length);
   for (std::size_t i = 0; i + 1 < ids_.size(); ++i)
     if (static_cast<index>(i + 1) % length != 0) labels_[i] = ids_[i + 1];
+  count_labels();
   if (separator.boundary != document_separator::side::none) find_documents(separator);
 }
 
@@ -36,6 +37,7 @@ sequences sequences::divided(parallel::context_parallel::sequence_partition cons
   out.whole_length_ = whole_length_;
   out.ids_ = part.pick(std::span(ids_));
   out.labels_ = part.pick(std::span(labels_));
+  out.sequence_tokens_ = sequence_tokens_;
   out.document_begins_ = document_begins_;
   return out;
 }
@@ -50,6 +52,9 @@ microbatch sequences::view(parallel::data::share part) const {
           .sequences = part.size(),
           .length = length_,
           .loss_tokens = loss_tokens,
+          .sequence_tokens = std::span(sequence_tokens_)
+                                 .subspan(static_cast<std::size_t>(part.begin),
+                                          static_cast<std::size_t>(part.size())),
           .document_begins = documents(part)};
 }
 
@@ -71,6 +76,13 @@ parallel::packed_documents sequences::documents(parallel::data::share part) cons
   for (std::size_t i = 0; i < begins.size(); ++i)
     if (begins[i] == static_cast<index>(i) % whole_length_) ++count;
   return {begins, count};
+}
+
+void sequences::count_labels() {
+  for (index i = 0; i < count(); ++i)
+    sequence_tokens_.push_back(static_cast<std::int32_t>(
+        std::count_if(labels_.begin() + i * length_, labels_.begin() + (i + 1) * length_,
+                      [](std::int32_t label) { return label >= 0; })));
 }
 
 void sequences::find_documents(document_separator separator) {

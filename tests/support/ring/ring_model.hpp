@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
+#include <parallel/layer/either.hpp>
 #include <parallel/layer/embedding.hpp>
 #include <parallel/layer/feed_forward.hpp>
 #include <parallel/layer/linear.hpp>
@@ -26,6 +27,7 @@
 #include <parallel/tensor/embedding.hpp>
 #include <parallel/tensor/layers.hpp>
 #include <parallel/tensor/linear.hpp>
+#include <parallel/tensor/mixture.hpp>
 #include <parallel/tensor/slices.hpp>
 #include <parallel/train/model.hpp>
 
@@ -61,15 +63,21 @@ struct basic_ring_options {
   index hidden = 0;     // of the feed-forward layers; 0: three times the width
   index recompute = 0;  // number of blocks, from the first, that recompute their activations
   block_parameters block_kind = block_parameters::separate;
+  index experts = 0;  // of each feed-forward layer; 0: it is dense
+  index top_k = 2;    // experts of a row
+  index balance = 3;  // factor of the balancing loss of experts
+  parallel::balance_set balance_set = parallel::balance_set::microbatch;
   bool equal_blocks = false;  // the parameters of all blocks have the same initial values
   parallel::tensor::region<Comm> tensor = {};
 
   /// The same options for a single rank with another type of communicator.
   template <class Other>
   [[nodiscard]] basic_ring_options<Other> for_single_rank() const {
-    return {tied,      gated,      attention.template for_single_rank<Other>(),
-            blocks,    head_dim,   hidden,
-            recompute, block_kind, equal_blocks};
+    return {tied,        gated,      attention.template for_single_rank<Other>(),
+            blocks,      head_dim,   hidden,
+            recompute,   block_kind, experts,
+            top_k,       balance,    balance_set,
+            equal_blocks};
   }
 };
 using ring_options = basic_ring_options<parallel::any_communicator>;
@@ -84,8 +92,10 @@ class basic_ring_model {
   using reduce = parallel::tensor::reduce<ring, Comm>;
   using mixer = parallel::sequential<ring_projection, ring_gain, basic_ring_attention<Comm>,
                                      parallel::linear<ring>>;
-  using mlp = parallel::feed_forward<ring_square, parallel::tensor::column_linear<ring, Comm>,
-                                     parallel::tensor::row_linear<ring, Comm>>;
+  using dense_mlp = parallel::feed_forward<ring_square, parallel::tensor::column_linear<ring, Comm>,
+                                           parallel::tensor::row_linear<ring, Comm>>;
+  using mixture = parallel::tensor::mixture<ring_square, Comm>;
+  using mlp = parallel::either<dense_mlp, mixture>;
   using mixer_branch = parallel::residual<
       parallel::sequential<ring_norm, gather, parallel::tensor::sliced<mixer>, reduce>>;
   using mlp_branch = parallel::residual<parallel::sequential<ring_norm, mlp>>;
@@ -304,15 +314,46 @@ class basic_ring_model {
                  columns_of(name + "out", heads * dim, of_queries));
   }
 
+  /// Experts, and one that all rows use.
+  [[nodiscard]] mixture make_mixture(std::string const& name, index hidden,
+                                     row_range own_units) const {
+    auto const units = [&](std::string const& matrix, index count) {
+      std::vector<row_range> rows;
+      for (index e = 0; e < count; ++e)
+        rows.push_back({e * hidden + own_units.begin, own_units.count});
+      return rows_of<2>(name + matrix, {count * hidden, width_}, rows);
+    };
+    auto const fill = [&](auto& layer, std::string const& kind, index count) {
+      layer.up = units(kind + "up", count);
+      if (options_.gated) layer.gate = units(kind + "gate", count);
+      layer.down = units(kind + "down", count);
+    };
+    mixture feed;
+    feed.tensor_region = options_.tensor;
+    fill(feed.routed, "experts.", options_.experts);
+    fill(feed.shared.emplace(), "shared.", 1);
+    auto& router = feed.routed.choose;
+    router.weight = {name + "router", {options_.experts, width_}, initial_values(name)};
+    router.weight.replicated(options_.tensor.replication_inside());
+    router.top_k = options_.top_k;
+    router.route.score = parallel::ops::router_score::identity;
+    router.losses = {.balance = static_cast<double>(options_.balance), .set = options_.balance_set};
+    router.adds_losses = position_.rank == 0;
+    feed.routed.ranks.context = options_.attention.ranks;
+    feed.bias = make_bias(name + "experts");
+    return feed;
+  }
+
   [[nodiscard]] mlp make_mlp(std::string const& name) const {
     index const hidden = options_.hidden > 0 ? options_.hidden : 3 * width_;
     auto const own_units = position_.part_of(hidden, "the number of hidden units");
-    mlp feed;
+    if (options_.experts > 0) return {make_mixture(name, hidden, own_units)};
+    dense_mlp feed;
     feed.up = {options_.tensor, make(name + "up", hidden, {own_units})};
     if (options_.gated) feed.gate = make(name + "gate", hidden, {own_units});
     feed.down = {options_.tensor, columns_of(name + "down", hidden, own_units),
                  make_bias(name + "down")};
-    return feed;
+    return {std::move(feed)};
   }
 
   index width_;

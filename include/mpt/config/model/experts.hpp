@@ -32,9 +32,10 @@ struct experts_config {
   double loss_weight = 0;              ///< moe_loss_weight, divided by the layers
   double z_loss_weight = 0;            ///< moe_zloss_weight
   parallel::balance_set balance_set = parallel::balance_set::microbatch;
-  double jitter = 0;                          ///< moe_jitter_eps
-  double capacity_factor = 0;                 ///< moe_capacity_factor; 0: nothing is dropped
-  bool uniform = false;                       ///< uniform_expert_assignment
+  bool joins_layers = false;   ///< the balancing loss is transformers', with means over all layers
+  double jitter = 0;           ///< moe_jitter_eps
+  double capacity_factor = 0;  ///< moe_capacity_factor; 0: nothing is dropped
+  bool uniform = false;        ///< uniform_expert_assignment
   std::optional<std::int64_t> shared_hidden;  ///< width of an expert that all tokens use
   bool has_shared_gate = false;               ///< the shared expert has a weight of its own
   std::vector<std::int64_t> dense_layers;     ///< blocks without experts

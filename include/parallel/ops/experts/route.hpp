@@ -220,11 +220,11 @@ struct route_backward_arguments {
   matrix_view<A const> scores;
   matrix_view<std::int32_t const> scored;
   matrix_view<A const> slopes;
-  double z_slope;
+  vector_view<A const> z_slopes;
   route_options options;
 
   [[nodiscard]] auto operands() const {
-    return std::tuple(dlogits, dweights, logits, scores, scored, slopes);
+    return std::tuple(dlogits, dweights, logits, scores, scored, slopes, z_slopes);
   }
   [[nodiscard]] std::uint64_t flops() const {
     return 10 * static_cast<std::uint64_t>(logits.size());
@@ -255,9 +255,12 @@ struct route_backward_arguments {
       if (options.score == router_score::softmax)
         for (index e = 0; e < all; ++e)
           weighted += static_cast<double>(scores(m, e)) * score_gradient(m, e, norm, shared, slope);
-      auto const terms = z_slope == 0.0
-                             ? detail::softmax_terms{}
-                             : detail::softmax_terms::from_row(logits.data() + m * all, all);
+      double z_slope = 0.0;
+      detail::softmax_terms terms;
+      if (!z_slopes.empty()) {
+        z_slope = static_cast<double>(z_slopes(m / (logits.extent(0) / z_slopes.extent(0))));
+        terms = detail::softmax_terms::from_row(logits.data() + m * all, all);
+      }
       for (index e = 0; e < all; ++e) {
         auto const score = static_cast<double>(scores(m, e));
         double gradient = score_gradient(m, e, norm, shared, slope);
@@ -327,16 +330,18 @@ inline constexpr auto route =
                                           matrix_view<A const>(logits), bias, options});
     };
 
-/// route_backward(s, dlogits, dweights, logits, scores, scored, slopes, z_slope, options): dlogits
+/// route_backward(s, dlogits, dweights, logits, scores, scored, slopes, z_slopes, options): dlogits
 /// [M,E] from dweights [M,K]; `slopes` [sets,E] is the derivative of a balancing loss by each score
-/// of a set's rows (M / sets consecutive ones), or empty; `z_slope` is that by the square of each
-/// row's log Σ exp(l) (ST-MoE's z-loss, Zoph et al., 2022, arXiv 2202.08906, eq. 5).
+/// of a set's rows (M / sets consecutive ones), or empty; `z_slopes` [sets] is that by the
+/// square of log Σ exp(l) of each of a set's rows (ST-MoE's z-loss, Zoph et al., 2022, arXiv
+/// 2202.08906, eq. 5), or empty.
 inline constexpr auto route_backward =
     []<class Stream, class T, class DW, class L>(
         Stream& s, matrix_view<T> dlogits, matrix_view<DW> dweights, matrix_view<L> logits,
         std::type_identity_t<matrix_view<std::remove_const_t<L> const>> scores,
         matrix_view<std::int32_t const> scored,
-        std::type_identity_t<matrix_view<std::remove_const_t<L> const>> slopes, double z_slope,
+        std::type_identity_t<matrix_view<std::remove_const_t<L> const>> slopes,
+        std::type_identity_t<vector_view<std::remove_const_t<L> const>> z_slopes,
         route_options options) {
       using A = std::remove_const_t<L>;
       detail::check_route("route_backward", logits.extent(1), scored.extent(1), options);
@@ -345,7 +350,7 @@ inline constexpr auto route_backward =
               slopes.extent(0), " sets");
       run_operation(s, route_backward_arguments<T, A>{dlogits, matrix_view<A const>(dweights),
                                                       matrix_view<A const>(logits), scores, scored,
-                                                      slopes, z_slope, options});
+                                                      slopes, z_slopes, options});
     };
 
 }  // namespace parallel::ops

@@ -29,6 +29,7 @@ struct step_result {
   double gradient_norm = 0;                        ///< of the mean gradient, before clipping
   double gradient_scale = 1;                       ///< the optimizer's common factor: clip / tokens
   std::vector<tensor_squares<Loss>> tensors = {};  ///< when measured
+  std::vector<double> record = {};                 ///< what the model's layers report (context)
   bool stop_asked = false;                         ///< by some rank
   step_outcome outcome = step_outcome::updated;
 
@@ -43,14 +44,16 @@ class shared_results {
   using gradient_type = accumulate_t<T>;
   using loss = loss_type<T>;
 
-  /// `exact`: the squared norm and the loss are sums without rounding.
+  /// `exact`: the squared norm and the loss are sums without rounding. `record_size`: the numbers
+  /// that the model's layers report.
   template <class Device>
-  shared_results(Device const& device, bool exact)
+  shared_results(Device const& device, bool exact, std::size_t record_size = 0)
       : norm(exact, device),
         is_exact_(exact && !std::is_integral_v<loss>),
         scale_(device.template allocate_shared<gradient_type>(1)),
         totals_(device.template allocate_shared<ops::step_sums<loss>>(1)),
-        exact_loss_(device.template allocate_shared<exact_sum>(is_exact_ ? 1 : 0)) {
+        exact_loss_(device.template allocate_shared<exact_sum>(is_exact_ ? 1 : 0)),
+        record_(device.template allocate_shared<double>(record_size)) {
     *scale_.data() = 1;
   }
 
@@ -63,6 +66,12 @@ class shared_results {
       sums_ = device.template allocate_shared<statistics<loss>>(microbatches_);
     std::ranges::fill(sums(), statistics<loss>{});
     return sums();
+  }
+
+  /// The zeroed numbers to which the layers of a step add.
+  [[nodiscard]] std::span<double> cleared_record() {
+    std::ranges::fill(record_.span(), 0.0);
+    return record_.span();
   }
 
   /// Adds the sums of all this rank's microbatches, in order.
@@ -78,6 +87,8 @@ class shared_results {
     ops::step_totals(compute, totals_.data(), sums(), norm.rounded());
     exchanges.wait(compute.record());
     world.all_reduce(exchanges, totals_.data()->span(), reduction::sum).wait_on(compute);
+    if (!record_.span().empty())
+      world.all_reduce(exchanges, record_.span(), reduction::sum).wait_on(compute);
     if constexpr (!std::is_integral_v<loss>) {
       if (!is_exact_) return;
       auto& [all_loss, tokens, correct, squared_norm, stops] = totals_.data()->values;
@@ -121,6 +132,7 @@ class shared_results {
     auto const& totals = *totals_.data();
     step_result<loss> out{.sums = totals.statistics_of_tokens(),
                           .squared_norm = totals.squared_norm(),
+                          .record = {record_.span().begin(), record_.span().end()},
                           .stop_asked = totals.stop_requested()};
     if constexpr (!std::is_integral_v<gradient_type>) {
       auto const size = ops::size_of_gradient(totals, threshold);
@@ -141,6 +153,7 @@ class shared_results {
   buffer<gradient_type> scale_;
   buffer<ops::step_sums<loss>> totals_;
   buffer<exact_sum> exact_loss_;
+  buffer<double> record_;
   buffer<statistics<loss>> sums_;
   std::size_t microbatches_ = 0;
 };

@@ -55,12 +55,15 @@ struct stage_activations {
   matrix_view<element const> input_gradient;  ///< of the last block that ran
 };
 
-/// Tells a context which rows this rank has and where documents begin, as between regions, from
-/// `share(batch)` and `documents(batch)` of the model, where the model has them.
+/// Tells a context which rows this rank has, where documents begin and how many labels sequences
+/// have, as between regions, from `share(batch)`, `documents(batch)` and `sequence_tokens(batch)`
+/// of the model, where the model has them.
 template <class Model, class Stream>
 void set_rows(context<Stream>& c, Model const& model, typename Model::microbatch const& batch) {
   c.share = share_of(model, batch);
   if constexpr (requires { model.documents(batch); }) c.document_begins = model.documents(batch);
+  if constexpr (requires { model.sequence_tokens(batch); })
+    c.sequence_tokens = model.sequence_tokens(batch);
 }
 
 /// The context in which a pass of a microbatch begins.

@@ -50,7 +50,7 @@ struct step_state {
         options(checked_setup(model, groups.world(), optimizers, by_group.key_of,
                               on_device<Device>(std::move(chosen)))),
         placed(model, device, groups, options, optimizers, by_group.key_of),
-        results(device, by_tree()) {}
+        results(device, by_tree(), record_size_of(model)) {}
   step_state(step_state&&) = delete;
 
   /// Whether sums have the canonical order.

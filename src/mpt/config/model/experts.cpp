@@ -61,6 +61,9 @@ void read_experts(config_reader& reader, experts_kind kind, model_config& model)
   experts.z_loss_weight = reader.get("moe_zloss_weight", 0.0);
   if (reader.one_of("moe_balance_set", "microbatch", {"microbatch", "sequence"}) == "sequence")
     experts.balance_set = parallel::balance_set::sequence;
+  experts.joins_layers = reader.get("moe_joined_loss", false);
+  if (experts.joins_layers)
+    reader.report_without_effect("moe_balance_set", "moe_joined_loss is over the microbatch");
   if (kind == experts_kind::mb_moe)
     experts.capacity_factor = reader.get("moe_capacity_factor", 1.0);
   else

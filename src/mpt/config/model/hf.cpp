@@ -66,6 +66,7 @@ constexpr std::string_view pretrained_config_keys[] = {"_name_or_path",
     json["shared_expert"] = true;
     json["shared_expert_hidden_size"] = *experts.shared_hidden;
   }
+  put("moe_joined_loss", experts.joins_layers, false);
   put("moe_shared_gate", experts.has_shared_gate, false);
   put("moe_dense_layers", experts.dense_layers, defaults.dense_layers);
   return json;
@@ -331,7 +332,7 @@ std::optional<setting_difference> difference_of(model_config const& first,
     if (!model.experts)
       json["ffn_config"]["ffn_type"] = model.ffn_type == ffn_kind::mptglu ? "mptglu" : "mptmlp";
     for (char const* const key : {"moe_loss_weight", "moe_zloss_weight", "moe_balance_set",
-                                  "moe_jitter_eps", "moe_world_size"})
+                                  "moe_joined_loss", "moe_jitter_eps", "moe_world_size"})
       json["ffn_config"].erase(key);
     json["attention_bias"] = has_attention_bias(model);
     if (kv_heads(model) == model.n_heads) attn["kv_n_heads"] = nullptr;

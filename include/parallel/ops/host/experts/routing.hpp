@@ -9,6 +9,7 @@
 #include <parallel/ops/experts/choice_counts.hpp>
 #include <parallel/ops/experts/expert_order.hpp>
 #include <parallel/ops/experts/expert_rows.hpp>
+#include <parallel/ops/experts/record_routing.hpp>
 #include <parallel/ops/experts/route.hpp>
 #include <parallel/ops/experts/router_logits.hpp>
 #include <parallel/ops/host/blocks.hpp>
@@ -88,6 +89,11 @@ void run_operation(stream& s, ops::route_backward_arguments<T, A> const& a) {
 template <class A>
 void run_operation(stream& s, ops::choice_counts_arguments<A> const& a) {
   s.enqueue({a.name}, [=] { ops::compute(a); });
+}
+
+template <class A>
+void run_operation(stream& s, ops::record_routing_arguments<A> const& a) {
+  s.enqueue({a.name}, [=] { a.compute(); });
 }
 
 inline void run_operation(stream& s, ops::expert_order_arguments const& a) {
