@@ -147,7 +147,7 @@ struct route_arguments {
         terms = detail::softmax_terms::from_row(logits.data() + m * all, all);
     for (index e = 0; e < all; ++e)
       scores(m, e) = detail::score_of(logits(m, e), terms, options.score);
-    std::int32_t chosen[largest_top_k];
+    std::int32_t chosen[largest_top_k] = {};
     choose(m, chosen);
     double norm = 1.0;
     if constexpr (!std::is_integral_v<A>)
@@ -194,13 +194,13 @@ struct route_arguments {
     if (options.groups == 1) return detail::largest_keys(chosen, count, all, key, any);
     index const size = all / options.groups;
     auto const group_key = [&](index group) -> A {
-      std::int32_t best[2];
+      std::int32_t best[2] = {};
       detail::largest_keys(
           best, size < 2 ? size : 2, size, [&](index i) { return key(group * size + i); }, any);
       A const first = key(group * size + best[0]);
       return size < 2 ? first : static_cast<A>(first + key(group * size + best[1]));
     };
-    std::int32_t groups[largest_top_k];
+    std::int32_t groups[largest_top_k] = {};
     detail::largest_keys(groups, options.chosen_groups, options.groups, group_key, any);
     detail::largest_keys(chosen, count, all, key, [&](index e) {
       for (index g = 0; g < options.chosen_groups; ++g)
