@@ -60,11 +60,13 @@ struct parameter_base {
   std::vector<row_range> rows;       ///< rows of the tensor that form the slice, if sliced
   index first_column = 0;            ///< column of the tensor at which the slice begins
   parameter_replication replication = {};
+  int expert_ranks = 1;  ///< neighbours among the data ranks that hold other experts of the tensor
   initializer initial = constant_init{};
   T* data = nullptr;                       ///< bound by a unit; null on the meta device
   gradient_type* gradient_data = nullptr;  ///< summed into, never divided
   bool replaces_gradient = false;          ///< the layer obeys context::overwrites for it
   bool shares_gradient = false;            ///< uses of other parts add to its gradient before it
+  bool is_fresh_gradient = false;          ///< every microbatch finds old values in its gradient
   bool trainable = true;                   ///< false: frozen by its unit, without a gradient
 
   [[nodiscard]] index size() const {

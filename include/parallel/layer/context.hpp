@@ -67,7 +67,7 @@ struct context {
   /// reading it.
   template <class Parameter>
   [[nodiscard]] bool overwrites(Parameter const& parameter) const {
-    return overwrite_gradients && !parameter.shares_gradient;
+    return (overwrite_gradients || parameter.is_fresh_gradient) && !parameter.shares_gradient;
   }
 
   /// This context, with results in another arena.

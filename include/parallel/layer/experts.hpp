@@ -23,6 +23,16 @@ struct single_expert_rank {
   /// Adds counts over the ranks that hold other rows of the same sequences.
   template <class Stream, class A>
   void add_over_rows(Stream&, std::span<A>) const {}
+
+  /// The number of ranks, each of which has an equal part of the experts.
+  [[nodiscard]] int size() const { return 1; }
+  /// Copies of this rank's rows for which there is room on each rank.
+  [[nodiscard]] index block_rows(index rows, index top_k, index /*experts*/) const {
+    return rows * top_k;
+  }
+  /// Sends each rank its block of `in`, and fills `out` with the blocks that they send.
+  template <class Stream, class T>
+  void exchange(Stream&, std::span<T> /*out*/, std::span<T const> /*in*/) const {}
 };
 
 /// `Activation`: an element-wise layer without parameters. The weights of an expert e are rows
@@ -35,9 +45,9 @@ struct experts {
   using A = accumulate_t<T>;
 
   router<T> choose;
-  parameter<T, 2> up;    ///< [experts h, width]
-  parameter<T, 2> gate;  ///< [experts h, width], or absent
-  parameter<T, 2> down;  ///< [experts h, width]: an expert's matrix is stored [in, out]
+  parameter<T, 2> up;    ///< [local experts h, width]
+  parameter<T, 2> gate;  ///< [local experts h, width], or absent
+  parameter<T, 2> down;  ///< [local experts h, width]: an expert's matrix is stored [in, out]
   Activation activate;
   Ranks ranks;
   /// Rows of a sequence that an expert takes, as a multiple of the mean; 0: all.
@@ -45,15 +55,15 @@ struct experts {
 
   struct saved {
     typename router<T>::saved choices;
-    matrix_view<std::int32_t> places;  ///< [rows, top_k]
-    matrix_view<std::int32_t> ends;    ///< [1, experts]
+    matrix_view<std::int32_t> places;  ///< [rows, top_k], in blocks for the ranks
+    matrix_view<std::int32_t> ends;    ///< [ranks, local experts], of the blocks from the ranks
     vector_view<std::int32_t> lost;    ///< [2], as ops::expert_order has it
     typename Activation::saved activate;
-    matrix_view<T const> rows;              ///< [rows top_k, width], the input by expert
-    matrix_view<T const> activation_input;  ///< [rows top_k, h]: up, or gate with a gate
+    matrix_view<T const> rows;              ///< [copies, width], the input by rank and expert
+    matrix_view<T const> activation_input;  ///< [copies, h]: up, or gate with a gate
     matrix_view<T const> factor;            ///< up with a gate
     matrix_view<T const> hidden;            ///< the input of down
-    matrix_view<T const> results;           ///< [rows top_k, width]
+    matrix_view<T const> results;           ///< [copies, width], on the rank of the rows
     matrix_view<T const> d_results, d_activation_input, d_factor;  ///< the gradients of those
   };
 
@@ -71,9 +81,9 @@ struct experts {
     auto const hidden = activate.forward(c, state.activation_input, state.activate);
     if (is_gated()) ops::multiply(c.stream, hidden.span(), state.factor.span());
     state.hidden = hidden;
-    auto const results = c.template allocate<T, 2>(state.rows.extents());
-    ops::grouped_matmul(c.stream, results, state.hidden, down.value(), state.ends);
-    state.results = results;
+    state.results = exchanged<T>(c, state.rows.extents(), [&](matrix_view<T> results) {
+      ops::grouped_matmul(c.stream, results, state.hidden, down.value(), state.ends);
+    });
     ops::combine_rows(c.stream, y, state.results, state.places, state.choices.weights, summand);
     return y;
   }
@@ -84,24 +94,26 @@ struct experts {
                                               matrix_view<T const> summand = {}) const {
     auto const dx = c.template allocate<T, 2>(dy.extents());
     auto const dweights = c.template allocate<A, 2>(state.places.extents());
-    auto const d_results = c.template allocate<T, 2>(state.results.extents());
-    ops::combine_rows_backward(c.stream, d_results, dweights, dy, state.results, state.places,
-                               state.choices.weights);
-    state.d_results = d_results;
+    state.d_results = exchanged<T>(c, state.rows.extents(), [&](matrix_view<T> d_results) {
+      ops::combine_rows_backward(c.stream, d_results, dweights, dy, state.results, state.places,
+                                 state.choices.weights);
+    });
     auto const d_hidden = product(c, state.d_results, down, state);
-    auto const d_rows = c.template allocate<T, 2>(state.rows.extents());
     if (is_gated()) {
       typename Activation::saved recomputed;
       auto const d_factor = activate.forward(c, state.activation_input, recomputed);
       ops::multiply(c.stream, d_factor.span(), std::span<T const>(d_hidden.span()));
       ops::multiply(c.stream, d_hidden.span(), state.factor.span());
       state.d_factor = d_factor;
-      ops::grouped_matmul(c.stream, d_rows, state.d_factor, up.value(), state.ends);
     }
     state.d_activation_input = activate.backward_input(c, d_hidden, state.activate);
-    ops::grouped_matmul(c.stream, d_rows, state.d_activation_input,
-                        is_gated() ? gate.value() : up.value(), state.ends,
-                        {.accumulate = is_gated()});
+    auto const d_rows = exchanged<T>(c, state.rows.extents(), [&](matrix_view<T> gradient) {
+      if (is_gated())
+        ops::grouped_matmul(c.stream, gradient, state.d_factor, up.value(), state.ends);
+      ops::grouped_matmul(c.stream, gradient, state.d_activation_input,
+                          is_gated() ? gate.value() : up.value(), state.ends,
+                          {.accumulate = is_gated()});
+    });
     auto const routed = choose.backward_input(c, dweights, state.choices);
     choose.record(c, state.choices, state.lost);
     if (!routed.empty() && !summand.empty()) ops::add(c.stream, routed.span(), summand.span());
@@ -120,8 +132,22 @@ struct experts {
     choose.backward_weight(c, state.choices);
   }
 
+  /// The router's parameters, and the experts' unless ranks divide them: those are a unit of their
+  /// own, divided_parameters().
   void visit_parameters(auto&& visit) {
     choose.visit_parameters(visit);
+    if (up.expert_ranks == 1) visit_experts(visit);
+  }
+
+  /// The experts' parameters as a layer, where ranks divide them.
+  struct divided {
+    experts* layer;
+    void visit_parameters(auto&& visit) { layer->visit_experts(visit); }
+  };
+  [[nodiscard]] divided divided_parameters() { return {this}; }
+
+ private:
+  void visit_experts(auto&& visit) {
     for (auto* weights : {&up, &gate, &down}) {
       if (!weights->is_present()) continue;
       weights->replaces_gradient = true;
@@ -129,21 +155,41 @@ struct experts {
     }
   }
 
- private:
   [[nodiscard]] bool is_gated() const { return gate.is_present(); }
 
-  /// Copies the rows of x to the experts that they have chosen.
+  /// The experts whose weights this rank has.
+  [[nodiscard]] index local_experts() const { return choose.expert_count() / ranks.size(); }
+
+  /// Copies the rows of x to the experts that they have chosen, on whichever rank.
   template <class Stream>
   void send_rows(context<Stream>& c, matrix_view<T const> x, saved& state) const {
-    index const copies = x.extent(0) * choose.top_k;
+    index const block = ranks.block_rows(x.extent(0), choose.top_k, choose.expert_count());
     state.places = c.template allocate<std::int32_t, 2>({x.extent(0), choose.top_k});
-    state.ends = c.template allocate<std::int32_t, 2>({1, choose.expert_count()});
     state.lost = c.template allocate<std::int32_t, 1>({2});
-    ops::expert_order(c.stream, state.places, state.ends, state.lost, state.choices.experts,
-                      {.block_rows = copies, .sequence = c.sequence, .capacity = capacity(c)});
-    auto const rows = c.template allocate<T, 2>({copies, x.extent(1)});
-    ops::scatter_rows(c.stream, rows, x, state.places);
-    state.rows = rows;
+    state.ends = exchanged<std::int32_t>(c, {ranks.size(), local_experts()}, [&](auto ends) {
+      ops::expert_order(c.stream, state.places, ends, state.lost, state.choices.experts,
+                        {.block_rows = block, .sequence = c.sequence, .capacity = capacity(c)});
+    });
+    state.rows = exchanged<T>(c, {ranks.size() * block, x.extent(1)}, [&](auto rows) {
+      ops::scatter_rows(c.stream, rows, x, state.places);
+    });
+  }
+
+  /// What the ranks have computed for this one: compute(matrix) writes what this one has for them,
+  /// an equal block of rows for each.
+  template <class U, class Stream, class Compute>
+  [[nodiscard]] matrix_view<U> exchanged(context<Stream>& c, shape<2> extents,
+                                         Compute const& compute) const {
+    auto const received = c.template allocate<U, 2>(extents);
+    if (ranks.size() == 1) {
+      compute(received);
+      return received;
+    }
+    arena::scope const temporaries(c.memory);
+    auto const sent = c.template allocate<U, 2>(extents);
+    compute(sent);
+    ranks.exchange(c.stream, received.span(), std::span<U const>(sent.span()));
+    return received;
   }
 
   /// The rows of one sequence that an expert takes; 0: all.
@@ -159,8 +205,7 @@ struct experts {
   template <class Stream>
   [[nodiscard]] matrix_view<T> product(context<Stream>& c, matrix_view<T const> x,
                                        parameter<T, 2> const& weights, saved const& state) const {
-    auto const y =
-        c.template allocate<T, 2>({x.extent(0), weights.extents[0] / choose.expert_count()});
+    auto const y = c.template allocate<T, 2>({x.extent(0), weights.extents[0] / local_experts()});
     ops::grouped_matmul(c.stream, y, x, weights.value(), state.ends, {.transpose_b = true});
     return y;
   }

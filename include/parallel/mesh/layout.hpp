@@ -40,6 +40,11 @@ struct context {
 struct tensor {
   static constexpr std::string_view name = "tensor";
 };
+/// Ranks with different data hold different experts. This axis is no factor of a layout: it divides
+/// ranks that replicate, shard and context have made.
+struct expert {
+  static constexpr std::string_view name = "expert";
+};
 }  // namespace axis
 
 /// The degrees of the axes. All degrees of a new layout are 1.

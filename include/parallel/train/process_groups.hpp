@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <parallel/comm/coloring.hpp>
@@ -29,6 +30,16 @@ namespace parallel::train {
   return out;
 }
 
+/// Throws unless `ranks` neighbours among those at positions like `place` can divide experts.
+inline void check_expert_ranks(zero::unit_position const& place, int ranks) {
+  bool const fits =
+      ranks >= 1 && (place.shards % ranks == 0 ||
+                     (ranks % place.shards == 0 && place.replicas % (ranks / place.shards) == 0));
+  require(fits, "experts: ", ranks, " ranks cannot divide experts, where ", place.shards,
+          " ranks have different shards and ", place.replicas,
+          " the same; give a divisor of the one, or that number times a divisor of the other");
+}
+
 namespace detail {
 
 template <class Comm>
@@ -49,10 +60,12 @@ concept checked_communicator = detail::require_split<Comm>::value;
 template <class Comm>
 class process_groups {
  public:
-  /// For steps of that ZeRO level. Owns `world`. Throws when the layout does not fit its size.
-  process_groups(Comm&& world, training_layout shape, zero::level level)
+  /// For steps of that ZeRO level. Owns `world`. `expert_ranks`: the neighbours among the ranks
+  /// with different data that divide experts. Throws when the layout does not fit its size.
+  process_groups(Comm&& world, training_layout shape, zero::level level, int expert_ranks = 1)
       : mesh_(std::move(world), shape),
         level_(level),
+        experts_(connect_experts(expert_ranks)),
         pipeline(mesh_.template split_along<axis::pipeline>()),
         shards(split_along_shards()),
         gathers(split_along_shards()),
@@ -96,9 +109,18 @@ class process_groups {
   /// The position of this rank among those that hold the same stage's units.
   [[nodiscard]] zero::unit_position place() { return place_in(shape(), level_, world().rank()); }
 
-  [[nodiscard]] zero::shard_groups<Comm> axes() {
-    return {&shards, &gathers, &replicas, &replication_};
+  /// The communicators of units that `expert_ranks` neighbours divide by experts.
+  [[nodiscard]] zero::shard_groups<Comm> axes(int expert_ranks = 1) {
+    if (expert_ranks == 1) return {&shards, &gathers, &replicas, &replication_};
+    require(experts_ && experts_->ranks.size() == expert_ranks,
+            "a unit's experts are divided among ", expert_ranks,
+            " ranks, but the process groups were made for ", this->expert_ranks());
+    return {&experts_->shards, &experts_->gathers, &experts_->replicas, &replication_};
   }
+
+  /// The ranks that divide experts with this one; null: this rank has all.
+  [[nodiscard]] Comm* experts() { return experts_ ? &experts_->ranks : nullptr; }
+  [[nodiscard]] int expert_ranks() { return experts_ ? experts_->ranks.size() : 1; }
 
   /// Splits off the communicators of this many neighbours along the tensor axis that hold the same
   /// parameters, whose gradients must be summed. Collective along that axis.
@@ -117,8 +139,29 @@ class process_groups {
                : mesh_.template split_along<axis::shard, axis::context>();
   }
 
+  /// The ranks that divide experts, and those that hold the same ones.
+  struct expert_groups {
+    Comm ranks, shards, gathers, replicas;
+  };
+
+  [[nodiscard]] std::optional<expert_groups> connect_experts(int ranks) {
+    if (ranks == 1) return std::nullopt;
+    auto const dense = place_in(shape(), level_);
+    check_expert_ranks(dense, ranks);
+    int const shard_count = static_cast<int>(dense.among_experts(ranks).shards);
+    auto data = mesh_.template split_along<axis::replicate, axis::shard, axis::context>();
+    auto holders = data.split(coloring([ranks](int rank) { return rank % ranks; }), "same experts");
+    auto const same_replica = [=](int rank) { return rank / shard_count; };
+    return expert_groups{data.split(coloring([ranks](int rank) { return rank / ranks; }), "expert"),
+                         holders.split(coloring(same_replica), "shard of experts"),
+                         holders.split(coloring(same_replica), "shard of experts"),
+                         holders.split(coloring([=](int rank) { return rank % shard_count; }),
+                                       "replicate of experts")};
+  }
+
   mesh<Comm> mesh_;
   zero::level level_;
+  std::optional<expert_groups> experts_;
   std::map<int, Comm> replication_;
 
  public:
@@ -135,7 +178,7 @@ class process_groups {
 template <class Comm>
 requires(!has_split<Comm>) class process_groups<Comm> : detail::require_split<Comm> {
  public:
-  process_groups(Comm&&, training_layout, zero::level) {}
+  process_groups(Comm&&, training_layout, zero::level, int = 1) {}
   process_groups(Comm&&, zero::level) {}
   process_groups(Comm&, zero::level) {}
 };

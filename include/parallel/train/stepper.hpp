@@ -87,7 +87,7 @@ class stepper {
     require_finished("share_filled");
     auto const for_each_stream = [&](auto const& f) { f(exchanges); };
     train::attempt(groups_.world(), for_each_stream,
-                   [&] { state_.placed.share_filled(groups_.axes(), exchanges, states); });
+                   [&] { state_.placed.share_filled(groups_, exchanges, states); });
     mark_initialised();
   }
   /// Declares that the caller has filled the parameters; from a seed, which ranks compare.
@@ -178,7 +178,7 @@ class stepper {
   void gather_values(stream& compute) {
     require_finished("gather_values");
     if (!std::exchange(stale_, false) || !state_.placed.gathers()) return;
-    attempt(compute, nullptr, [&] { state_.placed.gather(groups_.axes()); });
+    attempt(compute, nullptr, [&] { state_.placed.gather(groups_); });
   }
 
   /// Adds a forward pass of this rank's microbatches to `sums`; over_ranks sums them when all are
@@ -359,7 +359,6 @@ class stepper {
     stepper_program<state_type> program(
         state_, compute, exchanges, meter, passes_only, model_, plan, bytes, memory, request, mode,
         state_.results.cleared_sums(batches.size(), device_),
-        state_.placed.set().gradients_sharded() || state_.by_tree(),
         mode == pass::training ? state_.results.cleared_record() : std::span<double>{});
     auto const get = [](auto& maybe) { return maybe ? &*maybe : nullptr; };
     step_streams streams{compute, get(weights_), get(state_.placed.gathers()), exchanges};

@@ -83,6 +83,24 @@ class unit {
     for (auto& part : segments_) part.size = round_up(part.size, ranks * alignment);
   }
 
+  /// The number of neighbours among the data ranks that hold other experts of the layer; the same
+  /// for all parameters of a layer, or this throws.
+  template <class Layer>
+  [[nodiscard]] static int expert_ranks_of(Layer& layer) {
+    int ranks = 0;
+    visit_parameters_of(layer, [&](parameter_base<T>& parameter) {
+      require(ranks == 0 || ranks == parameter.expert_ranks, "parameter ", parameter.name,
+              " is divided among ", parameter.expert_ranks,
+              " ranks of experts, but others of its unit among ", ranks,
+              "; a model shows experts as units of their own (visit_units)");
+      ranks = parameter.expert_ranks;
+    });
+    return std::max(ranks, 1);
+  }
+  [[nodiscard]] int expert_ranks() const {
+    return segments_.empty() ? 1 : segments_.front().parameters.front().parameter->expert_ranks;
+  }
+
   /// Declares another use of this unit's single parameter, by another part.
   void add_use(parameter_base<T>& alias) {
     require(segments_.size() == 1 && segments_[0].parameters.size() == 1, "unit ", name_,

@@ -115,6 +115,20 @@ struct unit_position {
     return filled_range;
   }
 
+  /// The position for a unit of experts that `ranks` neighbours divide among them, in the order of
+  /// replicas and then shards: those that are left hold the same experts. Of 4 shards and 2 ranks,
+  /// shard 2 is the first rank of the second pair, and so shard 1 of 2.
+  [[nodiscard]] constexpr unit_position among_experts(index ranks) const {
+    unit_position out = *this;
+    index const from_shards = ranks < shards ? ranks : shards;
+    index const from_replicas = ranks / from_shards;
+    out.shards = shards / from_shards;
+    out.shard = shard / from_shards;
+    out.replicas = replicas / from_replicas;
+    out.replica = replica / from_replicas;
+    return out;
+  }
+
   friend bool operator==(unit_position const&, unit_position const&) = default;
 };
 

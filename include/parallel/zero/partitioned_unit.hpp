@@ -338,14 +338,16 @@ class partitioned_unit {
 
  private:
   /// Marks the uses that must add to the gradients of others: all but the exit's, which are the
-  /// first of a step.
+  /// first of a step; and those whose microbatches find old values.
   void mark_shared_gradients() {
     bool const is_shared = unit_.uses() > 1 && !uses_tree();
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       for (std::size_t use = unit_.uses(); use-- > 0;) {
         bool const is_exit = unit_.ends_at_exit() && use + 1 == unit_.uses();
-        unit_.for_each_parameter(
-            s, use, [&](auto& p, index) { p.shares_gradient = is_shared && !is_exit; });
+        unit_.for_each_parameter(s, use, [&](auto& p, index) {
+          p.shares_gradient = is_shared && !is_exit;
+          p.is_fresh_gradient = gradients_sharded_ || uses_tree();
+        });
       }
     }
   }

@@ -14,25 +14,28 @@
 
 namespace parallel::zero {
 
-/// The registrations, which must be destroyed before the communicators of `axes`; all ranks of
-/// these call this function. Values are in the gathered memory and in the buffers they are gathered
+/// The registrations, which must be destroyed before the communicators of axes_of(ranks), the
+/// groups of units that `ranks` neighbours divide by experts; all ranks of these call this
+/// function. Values are in the gathered memory and in the buffers they are gathered
 /// into; gradients in the held memory, in the buffers they are reduced out of, and in the staging
 /// memory where they are rounded.
-template <class T, class Device, class Exchange, class Comm>
+template <class T, class Device, class Exchange, class AxesOf>
 [[nodiscard]] std::vector<registered_memory> register_units(
-    unit_set<T, Device, Exchange> const& units, shard_groups<Comm> const& axes) {
+    unit_set<T, Device, Exchange> const& units, AxesOf const& axes_of) {
   std::vector<registered_memory> out;
-  auto const add = [&out](Comm* comm, auto const& memory) {
+  auto const add = [&out](auto* comm, auto const& memory) {
     if (comm == nullptr || comm->size() == 1) return;
     if (auto registration = register_memory(*comm, memory)) out.push_back(std::move(registration));
   };
   auto const register_with = [&add](auto const& memory, auto*... comms) {
     (add(comms, memory), ...);
   };
-  for (auto const& values : units.value_buffers()) register_with(values, axes.gathers);
-  for (auto const& gradients : units.gradient_buffers()) register_with(gradients, axes.shards);
-  register_with(units.staging(), axes.shards, axes.replicas);
-  for (auto const& unit : units.units())
+  auto const dense = axes_of(1);
+  for (auto const& values : units.value_buffers()) register_with(values, dense.gathers);
+  for (auto const& gradients : units.gradient_buffers()) register_with(gradients, dense.shards);
+  register_with(units.staging(), dense.shards, dense.replicas);
+  for (auto const& unit : units.units()) {
+    auto const axes = axes_of(unit.memory.layout().expert_ranks());
     for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
       auto const& held = unit.memory.segments()[s];
       register_with(held.values, axes.gathers);
@@ -41,6 +44,7 @@ template <class T, class Device, class Exchange, class Comm>
       for (auto const& gradients : held.gradients)
         register_with(gradients, shards, axes.replicas, neighbours);
     }
+  }
   return out;
 }
 

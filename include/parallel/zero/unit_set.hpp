@@ -6,6 +6,7 @@
 // dependencies.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -108,14 +109,16 @@ class unit_set {
     if (!use)
       unit.memory.bind_values_to(target);
     else
-      target += offset_of_use(unit, static_cast<std::size_t>(*use),
-                              [](auto const& layout) { return layout.size(); });
+      target += offset_of_use(unit, static_cast<std::size_t>(*use), [](auto const& other) {
+        return other.parameters_sharded() ? other.layout().size() : 0;
+      });
     unit.memory.unshard(target, axes, gathers, requests);
   }
   /// Binds the values that `part` computes with to that buffer.
   void bind_values(index part, int buffer) {
     T* values = values_[static_cast<std::size_t>(buffer)].data();
     for_each_use(part, [&](auto& unit, std::size_t) {
+      if (!unit.parameters_sharded()) return;
       unit.bind_values_to(values);
       values += unit.layout().size();
     });
@@ -132,6 +135,7 @@ class unit_set {
     if (!buffer) return;
     gradient_type* gradients = gradients_[static_cast<std::size_t>(*buffer)].data();
     for_each_use(part, [&](auto& unit, std::size_t use) {
+      if (!unit.gradients_sharded()) return;
       unit.bind_gradients_to(gradients, use, empty, compute);
       gradients += unit.layout().trainable_size();
     });
@@ -147,8 +151,9 @@ class unit_set {
   template <class Comm>
   void reduce_scatter(entry& unit, std::size_t use, int buffer, bool first,
                       shard_groups<Comm> const& axes, exchange_stream& reductions) {
-    index const offset =
-        offset_of_use(unit, use, [](auto const& layout) { return layout.trainable_size(); });
+    index const offset = offset_of_use(unit, use, [](auto const& other) {
+      return other.gradients_sharded() ? other.layout().trainable_size() : 0;
+    });
     unit.memory.reduce_scatter(gradients_[static_cast<std::size_t>(buffer)].data() + offset, use,
                                first, axes, reductions);
   }
@@ -167,13 +172,16 @@ class unit_set {
     return !units_.empty() && units_.front().memory.uses_tree();
   }
 
-  /// Whether gradients are reduced after every microbatch rather than at the end of the step.
+  /// Whether gradients of a unit are reduced after every microbatch rather than at the end of the
+  /// step.
   [[nodiscard]] bool gradients_sharded() const {
-    return !units_.empty() && units_.front().memory.gradients_sharded();
+    return std::ranges::any_of(units_,
+                               [](entry const& unit) { return unit.memory.gradients_sharded(); });
   }
-  /// Whether values are gathered before they are used.
+  /// Whether values of a unit are gathered before they are used.
   [[nodiscard]] bool parameters_sharded() const {
-    return !units_.empty() && units_.front().memory.parameters_sharded();
+    return std::ranges::any_of(units_,
+                               [](entry const& unit) { return unit.memory.parameters_sharded(); });
   }
 
  private:
@@ -184,7 +192,7 @@ class unit_set {
     bool is_found = false;
     for_each_use(unit.parts[use], [&](auto& unit_memory, std::size_t number) {
       is_found = is_found || (&unit_memory == &unit.memory && number == use);
-      if (!is_found) offset += size(unit_memory.layout());
+      if (!is_found) offset += size(unit_memory);
     });
     return offset;
   }

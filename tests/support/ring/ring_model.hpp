@@ -65,6 +65,7 @@ struct basic_ring_options {
   block_parameters block_kind = block_parameters::separate;
   index experts = 0;  // of each feed-forward layer; 0: it is dense
   index top_k = 2;    // experts of a row
+  parallel::axis_group<parallel::axis::expert, Comm> expert_ranks = {};
   index balance = 3;  // factor of the balancing loss of experts
   parallel::balance_set balance_set = parallel::balance_set::microbatch;
   bool equal_blocks = false;  // the parameters of all blocks have the same initial values
@@ -73,11 +74,11 @@ struct basic_ring_options {
   /// The same options for a single rank with another type of communicator.
   template <class Other>
   [[nodiscard]] basic_ring_options<Other> for_single_rank() const {
-    return {tied,        gated,      attention.template for_single_rank<Other>(),
-            blocks,      head_dim,   hidden,
-            recompute,   block_kind, experts,
-            top_k,       balance,    balance_set,
-            equal_blocks};
+    return {tied,        gated,       attention.template for_single_rank<Other>(),
+            blocks,      head_dim,    hidden,
+            recompute,   block_kind,  experts,
+            top_k,       {},          balance,
+            balance_set, equal_blocks};
   }
 };
 using ring_options = basic_ring_options<parallel::any_communicator>;
@@ -154,9 +155,13 @@ class basic_ring_model {
     if (!options_.tied) ends.pop_back();
     f(std::string("tokens"), tokens_, ends, options_.tied ? uses{&exit_.weight} : uses{});
     if (options_.block_kind == block_parameters::separate) {
-      for (std::size_t i = 0; i < blocks_.size(); ++i)
-        f(parallel::concat("block.", i), blocks_[i], std::vector<index>{static_cast<index>(i)},
-          uses{});
+      for (std::size_t i = 0; i < blocks_.size(); ++i) {
+        std::vector<index> const part{static_cast<index>(i)};
+        f(parallel::concat("block.", i), blocks_[i], part, uses{});
+        if (options_.expert_ranks.is_single_rank()) continue;
+        auto experts = mixture_of(blocks_[i])->routed.divided_parameters();
+        f(parallel::concat("block.", i, ".experts"), experts, part, uses{});
+      }
     } else {
       std::vector<index> parts(num_blocks_);
       std::iota(parts.begin(), parts.end(), 0);
@@ -208,6 +213,10 @@ class basic_ring_model {
   }
 
  private:
+  [[nodiscard]] static mixture* mixture_of(block& layers) {
+    auto& feed = std::get<1>(std::get<1>(layers.inner.layers).inner.layers);
+    return std::get_if<mixture>(&feed.layer);
+  }
   [[nodiscard]] bool shares_layer() const {
     return options_.block_kind == block_parameters::shared_layer;
   }
@@ -317,21 +326,29 @@ class basic_ring_model {
   /// Experts, and one that all rows use.
   [[nodiscard]] mixture make_mixture(std::string const& name, index hidden,
                                      row_range own_units) const {
-    auto const units = [&](std::string const& matrix, index count) {
+    auto const& ranks = options_.expert_ranks;
+    index const local_experts = options_.experts / ranks.size();
+    // the rows of experts [first, first + held) of `count`
+    auto const units = [&](std::string const& matrix, index count, index first, index held) {
       std::vector<row_range> rows;
-      for (index e = 0; e < count; ++e)
+      for (index e = first; e < first + held; ++e)
         rows.push_back({e * hidden + own_units.begin, own_units.count});
-      return rows_of<2>(name + matrix, {count * hidden, width_}, rows);
+      parallel::parameter<ring, 2> out{
+          name + matrix, {count * hidden, width_}, initial_values(name)};
+      if (position_.size > 1 || held < count) out.keep_rows(std::move(rows));
+      if (held < count) out.expert_ranks = ranks.size();
+      return out;
     };
-    auto const fill = [&](auto& layer, std::string const& kind, index count) {
-      layer.up = units(kind + "up", count);
-      if (options_.gated) layer.gate = units(kind + "gate", count);
-      layer.down = units(kind + "down", count);
+    auto const fill = [&](auto& layer, std::string const& kind, index count, index first,
+                          index held) {
+      layer.up = units(kind + "up", count, first, held);
+      if (options_.gated) layer.gate = units(kind + "gate", count, first, held);
+      layer.down = units(kind + "down", count, first, held);
     };
     mixture feed;
     feed.tensor_region = options_.tensor;
-    fill(feed.routed, "experts.", options_.experts);
-    fill(feed.shared.emplace(), "shared.", 1);
+    fill(feed.routed, "experts.", options_.experts, ranks.rank() * local_experts, local_experts);
+    fill(feed.shared.emplace(), "shared.", 1, 0, 1);
     auto& router = feed.routed.choose;
     router.weight = {name + "router", {options_.experts, width_}, initial_values(name)};
     router.weight.replicated(options_.tensor.replication_inside());
@@ -339,7 +356,7 @@ class basic_ring_model {
     router.route.score = parallel::ops::router_score::identity;
     router.losses = {.balance = static_cast<double>(options_.balance), .set = options_.balance_set};
     router.adds_losses = position_.rank == 0;
-    feed.routed.ranks.context = options_.attention.ranks;
+    feed.routed.ranks = {options_.attention.ranks, ranks};
     feed.bias = make_bias(name + "experts");
     return feed;
   }

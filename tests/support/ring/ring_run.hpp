@@ -109,6 +109,7 @@ struct layout {
   bool reduce_every_microbatch = true;  // from level gradients on
   int context = 1;                      // model.attention says by which method
   int tensor = 1;
+  int experts = 1;           // ranks with different data that divide experts
   bool divide_rows = false;  // between regions of the tensor axis
   ring_sizes sizes = {};
 
@@ -275,7 +276,7 @@ class ring_rank {
   ring_rank(any world, layout const& config, Device device = Device())
       : how_(config),
         device_(std::move(device)),
-        groups_(std::move(world), config.shape(), config.level),
+        groups_(std::move(world), config.shape(), config.level, config.experts),
         model_(config.model.blocks, config.sizes.width, config.sizes.vocabulary,
                connected_options()),
         session_(model_, device_, groups_, groups_of(config),
@@ -332,6 +333,7 @@ class ring_rank {
     if (how_.context > 1)
       out.attention.ranks = {groups_.context, to_next_.emplace(options),
                              from_previous_.emplace(options)};
+    if (how_.experts > 1) out.expert_ranks = {*groups_.experts(), to_experts_.emplace(options)};
     if (how_.tensor > 1)
       out.tensor = {{groups_.tensor, across_.emplace(options)}, how_.divide_rows, false};
     return out;
@@ -339,7 +341,7 @@ class ring_rank {
 
   layout const& how_;
   Device device_;
-  std::optional<exchange_stream> to_next_, from_previous_, across_;
+  std::optional<exchange_stream> to_next_, from_previous_, across_, to_experts_;
   parallel::train::process_groups<any> groups_;
   model_type model_;
   parallel::train::session<model_type, Device, any, ring_momentum> session_;

@@ -41,16 +41,13 @@ struct expert_order_arguments {
     std::fill_n(ends.data(), ends.size(), 0);
     std::fill_n(lost.data(), lost.size(), 0);
     count();
-    for (index block = 0; block < ends.extent(0); ++block) {
-      auto end = static_cast<std::int32_t>(block * options.block_rows);
-      for (index e = 0; e < ends.extent(1); ++e) end = ends(block, e) += end;
-    }
+    for (index block = 0; block < ends.extent(0); ++block)
+      for (index e = 1; e < ends.extent(1); ++e) ends(block, e) += ends(block, e - 1);
     for (index m = 0; m < experts.extent(0); ++m)
       for (index c = 0; c < experts.extent(1); ++c) place(m, c);
     for (index block = 0; block < ends.extent(0); ++block)
       for (index e = 0; e < ends.extent(1); ++e)
-        ends(block, e) =
-            std::min(ends(block, e), static_cast<std::int32_t>((block + 1) * options.block_rows));
+        ends(block, e) = std::min(ends(block, e), static_cast<std::int32_t>(options.block_rows));
   }
 
  private:
@@ -72,19 +69,18 @@ struct expert_order_arguments {
   void place(index m, index c) const {
     if (places(m, c) < 0) return;
     index const expert = experts(m, c), block = expert / ends.extent(1);
-    std::int32_t const begin = expert % ends.extent(1) == 0
-                                   ? static_cast<std::int32_t>(block * options.block_rows)
-                                   : ends.data()[expert - 1];
-    places(m, c) += begin;
-    if (places(m, c) < (block + 1) * options.block_rows) return;
-    places(m, c) = -1;
-    ++lost(1);
+    std::int32_t const begin = expert % ends.extent(1) == 0 ? 0 : ends.data()[expert - 1];
+    index const row = places(m, c) + begin;
+    bool const is_lost = row >= options.block_rows;
+    places(m, c) = is_lost ? -1 : static_cast<std::int32_t>(block * options.block_rows + row);
+    if (is_lost) ++lost(1);
   }
 };
 
 /// expert_order(s, places, ends, lost, experts, options): places [M,K] in a buffer of P blocks, -1
-/// for a choice that has none; ends [P,E/P], the place after the last row of each expert; lost [2],
-/// the choices without a place because of the capacity and because of a full block; experts [M,K].
+/// for a choice that has none; ends [P,E/P], counted from the block's first place, the place
+/// after the last row of each expert; lost [2], the choices without a place because of the capacity
+/// and because of a full block; experts [M,K].
 inline constexpr auto expert_order =
     []<class Stream>(Stream& s, matrix_view<std::int32_t> places, matrix_view<std::int32_t> ends,
                      vector_view<std::int32_t> lost, matrix_view<std::int32_t const> experts,

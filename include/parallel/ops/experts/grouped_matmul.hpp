@@ -30,8 +30,9 @@ struct expert_segment {
 [[nodiscard]] inline expert_segment segment_of(matrix_view<std::int32_t const> ends, index rows,
                                                index part) {
   index const experts = ends.extent(1), block = part / experts, expert = part % experts;
-  index const begin = expert > 0 ? ends(block, expert - 1) : block * (rows / ends.extent(0));
-  return {expert, begin, ends(block, expert)};
+  index const first = block * (rows / ends.extent(0));
+  index const begin = expert > 0 ? ends(block, expert - 1) : 0;
+  return {expert, first + begin, first + ends(block, expert)};
 }
 
 }  // namespace detail

@@ -17,8 +17,15 @@
 namespace parallel::ops {
 
 /// The numbers of a router's record after the choices of each expert.
-enum class routing_number : std::uint8_t { balance_loss, z_loss, entropy, dropped, rows };
-inline constexpr index routing_number_count = 5;
+enum class routing_number : std::uint8_t {
+  balance_loss,
+  z_loss,
+  entropy,
+  dropped,     ///< choices for which an expert had no room in its capacity
+  overflowed,  ///< choices for which a rank of experts had no room in its buffer
+  rows
+};
+inline constexpr index routing_number_count = 6;
 
 /// The numbers of the record of a router of this many experts.
 [[nodiscard]] constexpr index routing_record_size(index experts) {
@@ -45,6 +52,7 @@ struct record_routing_arguments {
       record[static_cast<std::size_t>(experts.data()[i])] += 1.0;
     for (index m = 0; m < rows; ++m) add_row(m);
     number(routing_number::dropped) += static_cast<double>(lost(0));
+    number(routing_number::overflowed) += static_cast<double>(lost(1));
     number(routing_number::rows) += static_cast<double>(rows);
   }
 

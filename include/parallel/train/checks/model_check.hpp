@@ -61,9 +61,10 @@ class marked_passes final : public meta::access_observer {
   }
   marked_passes(marked_passes&&) = delete;
   ~marked_passes() {
-    for (auto const& [p, values, gradients] : bindings_) {
+    for (auto const& [p, values, gradients, is_fresh] : bindings_) {
       p->data = values;
       p->gradient_data = gradients;
+      p->is_fresh_gradient = is_fresh;
     }
   }
 
@@ -256,11 +257,13 @@ class marked_passes final : public meta::access_observer {
     parameter_type* parameter;
     element* values;
     gradient_type* gradients;
+    bool is_fresh_gradient;
   };
 
   void mark(parameter_type& p, parameter_type const& declared, std::string const& unit,
             std::vector<part> const& parts) {
-    bindings_.push_back({&p, p.data, p.gradient_data});
+    bindings_.push_back({&p, p.data, p.gradient_data, p.is_fresh_gradient});
+    p.is_fresh_gradient = false;
     auto const bytes = static_cast<std::uintptr_t>(p.size());
     auto const take = [&](std::size_t size) {
       auto const begin = next_;

@@ -19,14 +19,14 @@
 
 namespace parallel::train {
 
-/// Adds to `units` what a rank at `place` holds of `model` by its `stages`, allocated on `device`
-/// and bound to the model, buffers included. `optimizers` by group, `key_of` as in
+/// Adds to `units` what a rank at `dense_place` holds of `model` by its `stages`, allocated on
+/// `device` and bound to the model, buffers included. `optimizers` by group, `key_of` as in
 /// optimizer_groups. Calls on_segment(segment) before a segment is allocated, and
 /// on_unit(name, layer, parts, uses) after each of the model's units, in one order on all ranks.
 template <class T, class Device, class Exchange, class Model, class Optimizers, class KeyOf,
           class OnSegment, class OnUnit>
 void hold_units(zero::unit_set<T, Device, Exchange>& units, Device& device, Model& model,
-                stages_of_rank const& stages, zero::unit_position place,
+                stages_of_rank const& stages, zero::unit_position dense_place,
                 stepper_options const& options, Optimizers const& optimizers, KeyOf const& key_of,
                 OnSegment const& on_segment, OnUnit const& on_unit) {
   using uses_type = std::vector<parameter_base<T>*>;
@@ -44,6 +44,7 @@ void hold_units(zero::unit_set<T, Device, Exchange>& units, Device& device, Mode
           "; leave it out");
   auto const add = [&](std::string name, auto& layer, uses_type const& uses,
                        std::vector<part> parts, bool is_primary) {
+    auto place = dense_place.among_experts(unit<T>::expert_ranks_of(layer));
     place.is_primary = is_primary;
     unit<T> layout(std::move(name), layer, place.data_ranks(), key_of);
     layout.add_uses(parts.size(), uses);

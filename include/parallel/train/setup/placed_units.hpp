@@ -78,7 +78,8 @@ class placed_units {
         units_.value_buffer_bytes() > 0 || gathers_before_use || groups.pipeline.size() > 1;
     if (evaluates_jointly_ || groups.tensor.size() > 1 || groups.context.size() > 1)
       gathers_.emplace(comm_options<Comm>(device));
-    registered_ = zero::register_units(units_, groups.axes());
+    registered_ =
+        zero::register_units(units_, [&](int expert_ranks) { return groups.axes(expert_ranks); });
   }
 
   [[nodiscard]] stages_of_rank& stages() { return plans_.stages(); }
@@ -100,16 +101,17 @@ class placed_units {
   [[nodiscard]] unit_set& set() { return units_; }
 
   /// Gathers the values of all units that are held whole. Blocks.
-  template <class Axes>
-  void gather(Axes const& axes) {
-    wait_for([&](auto const& unit, auto& requests) { unit.gather(axes, *gathers_, requests); });
+  void gather(process_groups<Comm>& groups) {
+    wait_for([&](auto const& unit, auto& requests) {
+      unit.gather(groups.axes(unit.layout().expert_ranks()), *gathers_, requests);
+    });
   }
   /// Completes units of which all ranks have filled parts; `states`: the optimizer's states too.
   /// Blocks.
-  template <class Axes>
-  void share_filled(Axes const& axes, exchange_stream& exchanges, bool states) {
+  void share_filled(process_groups<Comm>& groups, exchange_stream& exchanges, bool states) {
     wait_for([&](auto& unit, auto& requests) {
-      zero::share_filled(unit, axes, exchanges, states, requests);
+      zero::share_filled(unit, groups.axes(unit.layout().expert_ranks()), exchanges, states,
+                         requests);
     });
   }
 

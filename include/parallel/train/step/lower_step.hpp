@@ -62,7 +62,8 @@ class step_lowering {
         add_edge(s);
       step_ends_.push_back(pipeline::is_message(s.kind) ? last() : last_computation_);
     }
-    if (trains) flush();
+    for (auto& [ranks, open] : buckets_)
+      if (trains) flush(open);
     for (std::size_t stream = lane::messages; stream < last_by_stream_.size(); ++stream)
       await(last_by_stream_[stream]);
     if (trains) finish();
@@ -284,19 +285,26 @@ class step_lowering {
       if (unit_at(unit).gradient_bytes == 0) return;
       bool const joined = unit_at(unit).is_joined;
       if (joined && ++complete_uses_[unit] < std::ssize(unit_at(unit).parts)) return;
-      bucket_.push_back({unit, joined ? 0 : use});
-      bucket_bytes_ += unit_at(unit).gradient_bytes;
+      auto& open = buckets_[unit_at(unit).expert_ranks];
+      open.uses.push_back({unit, joined ? 0 : use});
+      open.bytes += unit_at(unit).gradient_bytes;
     });
-    if (bucket_bytes_ >= choices_.bucket_bytes) flush();
+    for (auto& [ranks, open] : buckets_)
+      if (open.bytes >= choices_.bucket_bytes) flush(open);
   }
-  /// Adds the reductions of the bucket.
-  void flush() {
-    if (bucket_.empty()) return;
+  /// The complete gradients of units whose exchanges are with the same ranks.
+  struct bucket {
+    std::vector<unit_use> uses = {};
+    std::size_t bytes = 0;
+  };
+  /// Adds the reductions of a bucket, and empties it.
+  void flush(bucket& full) {
+    if (full.uses.empty()) return;
     last_bucket_action_ = add({.kind = action_kind::reduce,
                                .lane = lane::reductions,
-                               .bucket = std::exchange(bucket_, {}),
+                               .bucket = std::exchange(full.uses, {}),
                                .dependencies = {last_computation_}});
-    bucket_bytes_ = 0;
+    full.bytes = 0;
   }
 
   /// Adds the actions that follow the passes.
@@ -357,9 +365,8 @@ class step_lowering {
   std::vector<char> is_buffer_busy_;  // by buffer of values: whether a pass still needs its values
   std::vector<int> buffer_reductions_;  // by buffer of gradients: its last reduce_scatter
   std::map<part, std::optional<int>> gradient_buffers_;  // by part: the buffer of its gradients
-  std::vector<unit_use> bucket_;                         // the uses of the open bucket
-  std::set<int> reduced_units_;  // joined units of which a use has been reduced
-  std::size_t bucket_bytes_ = 0;
+  std::map<int, bucket> buckets_;                        // by unit's expert_ranks: the open bucket
+  std::set<int> reduced_units_;                  // joined units of which a use has been reduced
   std::map<int, std::ptrdiff_t> complete_uses_;  // by joined unit: the number of its complete uses
 };
 

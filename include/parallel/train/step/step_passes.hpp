@@ -23,11 +23,10 @@ class step_passes {
   using request_type = step_request<typename Model::microbatch>;
 
   /// Everything is borrowed. `sums`: one for each microbatch, or for the empty one of a rank that
-  /// has none; `bytes`: what bytes_of_step says; `every_is_fresh`: every microbatch's gradients
-  /// replace what is in their buffer, not only the first one's; `record`: context::record.
+  /// has none; `bytes`: what bytes_of_step says; `record`: context::record.
   step_passes(Model const& model, step_plan const& plan, step_bytes const& bytes, arena& memory,
               request_type const& request, pass mode, std::span<sums_type> sums,
-              bool every_is_fresh, std::span<double> record = {})
+              std::span<double> record = {})
       : model_(model),
         plan_(plan),
         scratch_(memory.cut(bytes.scratch)),
@@ -36,7 +35,6 @@ class step_passes {
         request_(request),
         mode_(mode),
         sums_(sums),
-        every_is_fresh_(every_is_fresh),
         record_(record) {
     for (std::size_t k = 0; k < plan.stages.size(); ++k) {
       auto& c = chunks_.emplace_back(stage<Model>(model, plan.stages[k]));
@@ -80,7 +78,7 @@ class step_passes {
     bool const goes_forward = a.pass == pass_kind::forward || a.pass == pass_kind::forward_backward;
     if (goes_forward && a.model_part == range.front()) own_slot.memory.release(0);
     auto c = context_of(model_, compute, own_slot.memory, mode_, position_of(a.task.microbatch), b);
-    c.overwrite_gradients = a.first || every_is_fresh_;
+    c.overwrite_gradients = a.first;
     c.record = record_;
     stage_edges<Model> boundary;
     if (!range.entry) {  // a boundary buffer of an evaluation has no gradient
@@ -136,7 +134,6 @@ class step_passes {
   request_type request_;
   pass mode_;
   std::span<sums_type> sums_;
-  bool every_is_fresh_;
   std::span<double> record_;
   std::vector<chunk> chunks_;
 };

@@ -137,6 +137,7 @@ struct planned_unit {
   bool is_joined = false;  ///< all its uses add to one gradient, which is reduced once
   bool is_tied = false;    ///< ranks of other stages use the unit too
   bool exchanges_update = false;  ///< its optimizers need what other ranks hold of whole tensors
+  int expert_ranks = 1;  ///< neighbours that divide its experts, and so what its exchanges are with
 
   [[nodiscard]] bool is_used_by(part p) const {
     for (part const user : parts)

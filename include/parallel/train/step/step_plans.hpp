@@ -47,7 +47,8 @@ template <class T>
           .gradient_bytes = static_cast<std::size_t>(trained) * sizeof(accumulate_t<T>),
           .is_gathered = place.shards > 1 && !values && trained > 0,
           .is_joined = joined,
-          .exchanges_update = exchanges_update};
+          .exchanges_update = exchanges_update,
+          .expert_ranks = layout.expert_ranks()};
 }
 
 class step_plans {
@@ -70,11 +71,12 @@ class step_plans {
       with_held_part<T>(stages_[r], name, layer, parts, uses,
                         [&](std::string const&, auto& held, auto const& held_uses,
                             std::vector<part> held_parts, bool) {
-                          unit<T> layout(name, held, place_.data_ranks(), key_of);
+                          auto const place = place_.among_experts(unit<T>::expert_ranks_of(held));
+                          unit<T> layout(name, held, place.data_ranks(), key_of);
                           layout.add_uses(held_parts.size(), held_uses);
                           auto& added = units_[r].emplace_back(describe_unit(
-                              layout, std::move(held_parts), options_, place_,
-                              zero::exchanges_update(layout, place_, std::span(optimizers))));
+                              layout, std::move(held_parts), options_, place,
+                              zero::exchanges_update(layout, place, std::span(optimizers))));
                           added.number = number_;
                           added.is_tied = stages_[r].ties(parts);
                         });

@@ -89,19 +89,19 @@ class stepper_program : public step_passes<typename State::model_type> {
   void exchange(action const& a, exchange_stream& queue, typename State::requests_type& requests) {
     using enum action_kind;
     if (passes_only_ && follows_passes(a.kind)) return;
-    auto const axes = state_.groups.axes();
     switch (a.kind) {
       case unshard:
-        return state_.placed.set().unshard(unit(a), a.use, *a.buffer, axes, queue, requests);
+        return state_.placed.set().unshard(unit(a), a.use, *a.buffer, axes(unit(a)), queue,
+                                           requests);
       case reduce_scatter:
         return state_.placed.set().reduce_scatter(unit(a), static_cast<std::size_t>(*a.use),
-                                                  *a.buffer, a.first, axes, queue);
+                                                  *a.buffer, a.first, axes(unit(a)), queue);
       case reduce: return reduce_bucket(a, queue, requests);
       case reduce_tied: return state_.placed.reduce_tied(unit(a), queue, requests);
       case exchange_update:
         return updates() ? this->exchange_update(unit(a), queue, requests) : void();
       case reduce_scalars: return state_.results.exchange(state_.groups.world(), main_, queue);
-      default: return unit(a).memory.gather(axes, queue, requests);
+      default: return unit(a).memory.gather(axes(unit(a)), queue, requests);
     }
   }
 
@@ -112,13 +112,17 @@ class stepper_program : public step_passes<typename State::model_type> {
   }
 
  private:
+  [[nodiscard]] auto axes(typename State::unit_entry const& entry) const {
+    return state_.groups.axes(entry.memory.layout().expert_ranks());
+  }
   void reduce_bucket(action const& a, exchange_stream& queue,
                      typename State::requests_type& requests) {
     std::vector<zero::unit_gradients<typename State::element>> members;
     for (auto const& [unit, use] : a.bucket)
       members.push_back({&state_.placed.units()[static_cast<std::size_t>(unit)].memory,
                          static_cast<std::size_t>(use)});
-    zero::reduce<typename State::element>(members, state_.groups.axes(), queue, requests);
+    auto const& first = state_.placed.units()[static_cast<std::size_t>(a.bucket.front().unit)];
+    zero::reduce<typename State::element>(members, axes(first), queue, requests);
   }
   /// Clips the gradients by rules that are not one common factor. The host waits for the number of
   /// tokens.
@@ -141,8 +145,7 @@ class stepper_program : public step_passes<typename State::model_type> {
   }
   void exchange_update(typename State::unit_entry const& entry, exchange_stream& queue,
                        typename State::requests_type& requests) {
-    zero::exchange_update(entry.memory,
-                          state_.groups.axes().for_updates(state_.groups.tensor.size()), queue,
+    zero::exchange_update(entry.memory, axes(entry).for_updates(state_.groups.tensor.size()), queue,
                           optimizers(), state_.placed.set().workspace(), requests);
   }
   void update_unit(typename State::unit_entry const& entry, stream& queue) {

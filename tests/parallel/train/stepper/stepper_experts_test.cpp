@@ -95,4 +95,37 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("experts: ranks that divide experts equal one rank bit for bit") {
+  auto model = mixture(true, parallel::balance_set::sequence);
+  model.experts = 8;
+  test::ring_sizes const sizes{.length = 8, .batch = 8};
+  outcome const expected = run({.microbatch = 8, .model = model, .sizes = sizes});
+  int layouts = 0;
+  for (auto const level : test::all_levels)
+    for (int const ranks : {1, 2, 4})
+      for (int const replicas : {1, 2})
+        for (int const context : {1, 2})
+          for (int const experts : {2, 4, 8}) {
+            if (ranks * context * replicas > 8 || (ranks * context * replicas) % experts != 0)
+              continue;
+            if (level == test::zero::level::none && replicas > 1) continue;
+            CAPTURE(static_cast<int>(level));
+            CAPTURE(ranks);
+            CAPTURE(replicas);
+            CAPTURE(context);
+            CAPTURE(experts);
+            CHECK(run({.ranks = ranks,
+                       .level = level,
+                       .microbatch = 1,
+                       .bucket_bytes = 4000,
+                       .model = model,
+                       .replicas = replicas,
+                       .context = context,
+                       .experts = experts,
+                       .sizes = sizes}) == expected);
+            ++layouts;
+          }
+  MESSAGE(layouts << " layouts equal one rank bit for bit");
+}
+
 }  // namespace stepper_experts_test
