@@ -11,8 +11,8 @@
 
 namespace mpt::hf {
 
-/// A fact for each tensor of real numbers, the checksum of its values; `input` names the files. Of a
-/// tensor of up to 2^20 values all count; of a larger one, unless `extent` is whole, 16 blocks of
+/// A fact for each tensor of real numbers, the checksum of its values; `input` names the files. Of
+/// a tensor of up to 2^20 values all count; of a larger one, unless `extent` is whole, 16 blocks of
 /// 1024 values, which depend on its name and size alone.
 [[nodiscard]] input_facts weight_facts(std::string const& input, weight_files const& files,
                                        checksum_extent extent);

@@ -74,6 +74,13 @@ template <class T, class Comm = any_communicator>
   return std::get<1>(activations.inner.first.inner).inner;
 }
 
+/// The mixture of experts of a block; null where its feed-forward layer is dense.
+template <class T, class Comm = any_communicator>
+[[nodiscard]] mixture<T, Comm>* find_mixture(block<T, Comm>& layers) {
+  auto& branch_layers = layers.inner.second.inner.inner.inner.layers;  // of recompute<dropout<...>>
+  return std::get_if<mixture<T, Comm>>(&std::get<1>(branch_layers).inner.layer);
+}
+
 /// The saved activations of a block's mixture of experts.
 template <class T, class Comm = any_communicator>
 [[nodiscard]] typename mixture<T, Comm>::saved& mixture_activations(

@@ -276,34 +276,41 @@ class layer_builder {
     return {make_dense_feed_forward(prefix, recompute_activation)};
   }
 
-  /// This rank's hidden units of `count` experts of `hidden` units each.
+  /// This rank's hidden units of its part of `count` experts of `hidden` units each; `ranks` divide
+  /// the experts.
   [[nodiscard]] parameter<T, 2> expert_units(std::string const& name, index count, index hidden,
-                                             initializer const& init) const {
+                                             int ranks, initializer const& init) const {
     auto const units = position_.part_of(hidden, "the hidden width of an expert");
+    index const held = count / ranks;
+    index const first = ranks == 1 ? 0 : groups_.experts.rank() * held;
     std::vector<row_range> rows;
-    for (index e = 0; e < count; ++e) rows.push_back({e * hidden + units.begin, units.count});
-    return parallel::tensor::keep_rows(
-        position_, parameter<T, 2>{name, {count * hidden, config_.d_model}, init}, std::move(rows));
+    for (index e = first; e < first + held; ++e)
+      rows.push_back({e * hidden + units.begin, units.count});
+    parameter<T, 2> out{name, {count * hidden, config_.d_model}, init};
+    if (ranks > 1 || position_.size > 1) out.keep_rows(std::move(rows));
+    out.expert_ranks = ranks;
+    return out;
   }
 
   /// Experts without their router.
   template <class Experts>
-  [[nodiscard]] Experts make_experts(std::string const& prefix, index count, index hidden) const {
+  [[nodiscard]] Experts make_experts(std::string const& prefix, index count, index hidden,
+                                     int ranks) const {
     index const d = config_.d_model;
     bool const is_gated = config_.ffn_type == ffn_kind::mptglu;
     bool const is_torch = config_.experts->kind == experts_kind::torch_dmoe;
     auto const init = initial_.linear(hidden, d);
     Experts out;
-    auto first = expert_units(prefix + "w1", count, hidden, init);
+    auto first = expert_units(prefix + "w1", count, hidden, ranks, init);
     if (is_gated) {
       out.gate = std::move(first);
-      out.up = expert_units(prefix + "v1", count, hidden, init);
+      out.up = expert_units(prefix + "v1", count, hidden, ranks, init);
     } else {
       out.up = std::move(first);
     }
     // LLM Foundry's torch_dmoe draws w2 as a matrix of d inputs
-    out.down =
-        expert_units(prefix + "w2", count, hidden, is_torch ? init : initial_.residual(d, hidden));
+    out.down = expert_units(prefix + "w2", count, hidden, ranks,
+                            is_torch ? init : initial_.residual(d, hidden));
     out.activate = {.kind = config_.ffn_act_fn};
     return out;
   }
@@ -318,8 +325,8 @@ class layer_builder {
     mixture<T, Comm> out;
     out.tensor_region = groups_.tensor;
     out.routed = make_experts<typename mixture<T, Comm>::expert_layer>(
-        prefix + "experts.mlp.", experts.count, expert_hidden(config_));
-    out.routed.ranks.context = groups_.context.group;
+        prefix + "experts.mlp.", experts.count, expert_hidden(config_), groups_.experts.size());
+    out.routed.ranks = {groups_.context.group, groups_.experts, &groups_.expert_buffer};
     out.routed.capacity_factor = experts.capacity_factor;
     auto& router = out.routed.choose;
     router.weight = router_weight(prefix + "router.layer.weight", experts.count);
@@ -334,8 +341,8 @@ class layer_builder {
       if (experts_of_layer(config_, earlier) != nullptr) ++router.layer;
     router.adds_losses = position_.rank == 0;
     if (experts.shared_hidden) {
-      out.shared = make_experts<typename mixture<T, Comm>::shared_layer>(prefix + "shared_expert.",
-                                                                         1, *experts.shared_hidden);
+      out.shared = make_experts<typename mixture<T, Comm>::shared_layer>(
+          prefix + "shared_expert.", 1, *experts.shared_hidden, 1);
       if (experts.has_shared_gate) {
         out.shared->choose.weight = router_weight(prefix + "shared_expert_gate.weight", 1);
         out.shared->choose.route.score = parallel::ops::router_score::sigmoid;

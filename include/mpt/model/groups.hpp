@@ -12,11 +12,14 @@ namespace mpt {
 
 using parallel::any_communicator;
 
-/// The ranks that share a model, along the tensor and the context axis.
+/// The ranks that share a model, along the tensor, the context and the expert axis.
 template <class Comm>
 struct basic_model_groups {
   parallel::tensor::region<Comm> tensor = {};
   parallel::context_parallel::attention_ranks<Comm> context = {};
+  /// The ranks with other data that hold other experts.
+  parallel::axis_group<parallel::axis::expert, Comm> experts = {};
+  double expert_buffer = 0;  ///< tensor::expert_ranks::buffer
 
   [[nodiscard]] parallel::tensor::axis_position tensor_position() const {
     return {tensor.rank(), tensor.size()};

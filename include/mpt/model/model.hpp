@@ -97,7 +97,29 @@ class model {
   /// A number that differs between microbatches with the same number of rows that need different
   /// amounts of memory.
   [[nodiscard]] index memory_variant(microbatch const& b) const {
-    return b.continues == nullptr ? 0 : b.sequences * b.continues->wanted + 1;
+    index const texts = b.continues == nullptr ? 0 : b.sequences * b.continues->wanted + 1;
+    constexpr index scales = index{1} << 20;
+    return texts * scales + static_cast<index>(groups_.expert_buffer * 256);
+  }
+
+  /// Whether rows may come to a rank of experts for which it has no room, whether a step's record
+  /// says that some did, and twice the room for the next.
+  [[nodiscard]] bool may_overflow() const {
+    return !groups_.experts.is_single_rank() && groups_.expert_buffer != 0;
+  }
+  [[nodiscard]] bool has_overflowed(std::span<double const> record) const {
+    auto const size =
+        static_cast<std::size_t>(parallel::ops::routing_record_size(config_.experts->count));
+    auto const place = static_cast<std::size_t>(config_.experts->count) +
+                       static_cast<std::size_t>(parallel::ops::routing_number::overflowed);
+    for (std::size_t i = place; i < record.size(); i += size)
+      if (record[i] > 0) return true;
+    return false;
+  }
+  void grow_buffers() {
+    groups_.expert_buffer *= 2;
+    // more than one rank's rows for each of the others never come
+    if (groups_.expert_buffer >= groups_.experts.size()) groups_.expert_buffer = 0;
   }
 
   /// Keys and values, by the block that makes them, to which blocks attend in addition to their
@@ -164,9 +186,15 @@ class model {
       single_parameter<T, 2> unit{positions_};
       f(std::string("transformer.wpe"), unit, std::vector<train::part>{train::embed}, uses{});
     }
-    for (std::size_t i = 0; i < blocks_.size(); ++i)
-      f(concat("transformer.blocks.", i), blocks_[i],
-        std::vector<train::part>{static_cast<train::part>(i)}, uses{});
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      std::vector<train::part> const part{static_cast<train::part>(i)};
+      f(concat("transformer.blocks.", i), blocks_[i], part, uses{});
+      if (groups_.experts.is_single_rank()) continue;
+      if (auto* const mixture = find_mixture<T, Comm>(blocks_[i])) {
+        auto experts = mixture->routed.divided_parameters();
+        f(concat("transformer.blocks.", i, ".ffn.experts"), experts, part, uses{});
+      }
+    }
     f(std::string("transformer.norm_f"), head_.norm_f, std::vector<train::part>{head}, uses{});
     if (!config_.tie_word_embeddings) {
       single_parameter<T, 2> unit{head_.weight};

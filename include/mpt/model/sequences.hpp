@@ -49,6 +49,9 @@ class sequences {
   /// The part of every sequence that `part` selects; the sequences' length must be part.whole().
   [[nodiscard]] sequences divided(parallel::context_parallel::sequence_partition const& part) const;
 
+  /// These and sequences without labels, `count` in all, of `length` where there are none yet.
+  [[nodiscard]] sequences filled_up(index count, index length) const;
+
   /// Sequences [part.begin, part.end) as a microbatch; valid while this batch lives.
   [[nodiscard]] microbatch view(parallel::data::share part) const;
 

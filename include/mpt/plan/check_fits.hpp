@@ -2,8 +2,8 @@
 // others tried.
 //
 // Other programs keep other memory for the same step (program_memory): what is known of it
-// (program_memory.yaml) is fitted on the rows with an even checksum. The table of four is of the rows
-// with an odd one.
+// (program_memory.yaml) is fitted on the rows with an even checksum. The table of four is of the
+// rows with an odd one.
 #pragma once
 
 #include <cstddef>

@@ -41,6 +41,11 @@ struct unit_visitor {
 /// gradient of the summed loss there and adds to the exit's weight gradients. `enter_backward` must
 /// not read values of parameters, which may be absent.
 ///
+/// A model that exchanges as much as its data says, in buffers of a planned size, has
+/// may_overflow(), has_overflowed(record), which tells from the step's record (record_size_of) that
+/// something had no room, and grow_buffers(). Such a step updates nothing, and session::step makes
+/// it again.
+///
 /// A model whose blocks share something besides their results has a type `shared_activations` for
 /// it. make_shared_activations(c, batch, begin, end) computes what blocks [begin, end) need for one
 /// microbatch, in `c`'s memory, which lasts as long as what the blocks keep; attach(shared, i,

@@ -123,8 +123,12 @@ class session {
   ///
   ///     session.step({microbatches, first_sequences, {.seed = 1, .step = batch}, factor});
   step_result<loss> step(request_type const& request) {
-    reserve(stepper_.plan_activations(request.microbatches));
-    return stepper_.step(compute_, exchanges_, memory_, request);
+    for (;;) {
+      reserve(stepper_.plan_activations(request.microbatches));
+      auto result = stepper_.step(compute_, exchanges_, memory_, request);
+      if (result.outcome != step_outcome::overflowed) return result;
+      stepper_.grow_buffers();
+    }
   }
   /// The same from this rank's part of a global batch, which empty microbatches fill up.
   ///

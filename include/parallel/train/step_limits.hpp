@@ -37,7 +37,8 @@ enum class step_outcome : std::uint8_t {
   updated,
   not_finite,   // the loss or the gradient norm is NaN or infinite
   above_limit,  // both are finite, and one of them is above its limit
-  corrupted     // corruption_check found wrong bits on a rank
+  corrupted,    // corruption_check found wrong bits on a rank
+  overflowed    // a buffer had no room for what came (model.hpp): the step must be made again
 };
 
 /// The outcome of a step with this mean loss and this norm of the mean gradient. A value equal to

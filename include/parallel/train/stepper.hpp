@@ -156,6 +156,11 @@ class stepper {
     });
   }
 
+  /// Gives the next step's exchanges more room (model.hpp). The same on all ranks.
+  void grow_buffers() {
+    if constexpr (requires { model_.grow_buffers(); }) model_.grow_buffers();
+  }
+
   /// Waits for the step that was begun, and returns its result.
   step_result<loss> finish_step(stream& compute, exchange_stream& exchanges) {
     require(running_step_.has_value(), "stepper::finish_step: no step has begun");

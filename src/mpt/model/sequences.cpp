@@ -42,6 +42,20 @@ sequences sequences::divided(parallel::context_parallel::sequence_partition cons
   return out;
 }
 
+sequences sequences::filled_up(index wanted, index length) const {
+  auto out = *this;
+  if (out.length_ == 0) out.length_ = out.whole_length_ = length;
+  auto const size = static_cast<std::size_t>(std::max(wanted, count()) * out.length_);
+  out.ids_.resize(size, 0);
+  out.labels_.resize(size, -100);
+  out.sequence_tokens_.resize(static_cast<std::size_t>(std::max(wanted, count())), 0);
+  if (!document_begins_.empty())
+    out.document_begins_.resize(
+        size / static_cast<std::size_t>(out.length_) * static_cast<std::size_t>(out.whole_length_),
+        0);
+  return out;
+}
+
 microbatch sequences::view(parallel::data::share part) const {
   index const rows = part.size() * length_;
   vector_view<std::int32_t const> const labels{labels_.data() + part.begin * length_, {rows}};

@@ -19,6 +19,9 @@ struct parallelism_config {
       false;  ///< tensor ranks also divide the rows between tensor-parallel layers
   int context = 1;
   parallel::context_parallel::method context_method = parallel::context_parallel::method::ring;
+  int expert = 1;  ///< ranks with different data that divide the experts of each layer
+  double expert_buffer =
+      2;  ///< room for rows at their experts, in equal shares; 0: for any routing
   int pipeline = 1;
   std::string schedule = "1f1b";
   int stages_per_rank = 1;

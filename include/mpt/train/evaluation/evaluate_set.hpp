@@ -14,10 +14,10 @@ namespace mpt {
 
 /// Evaluates the model of `session` on `set` and returns the sums over all ranks. Collective,
 /// between two steps. Each data rank reads its part of the set, as many batches at a time as the
-/// pipeline has ranks. `mesh`: a run_mesh.
+/// pipeline has ranks. `mesh`: a run_mesh; `batch_size`, `length`: of the largest batch.
 template <class Session, class Mesh>
 [[nodiscard]] train::statistics<double> evaluate_set(evaluation_set const& set, Session& session,
-                                                     Mesh& mesh) {
+                                                     Mesh& mesh, index batch_size, index length) {
   auto const max_batches = static_cast<std::size_t>(mesh.ranks().pipeline.size());
   auto const next = shared_batches(set, mesh);
   train::statistics_sum<double> sums;
@@ -27,7 +27,8 @@ template <class Session, class Mesh>
       auto part = next();
       has_more = part.has_value();
       if (has_more)
-        batches.emplace_back(session.device()).assign(mesh.local_rows(*std::move(part)));
+        batches.emplace_back(session.device())
+            .assign(mesh.local_rows(mesh.equal_rows(*std::move(part), batch_size, length)));
     }
     if (batches.empty()) break;
     std::vector<microbatch> parts;

@@ -42,7 +42,9 @@ class model_evaluations {
   /// `best`: is told the loss on the first set.
   void evaluate(std::optional<reporter>& report, best_evaluation& best) {
     for (std::size_t i = 0; i < sets_.size(); ++i) {
-      auto const totals = evaluate_set(*sets_[i], resources_.session, resources_.mesh);
+      auto const totals = evaluate_set(*sets_[i], resources_.session, resources_.mesh,
+                                       run_.config.evaluation.device_eval_batch_size,
+                                       run_.config.data.eval_loaders[i].max_seq_len);
       auto const r =
           report_of(totals, run_.config.data.eval_loaders[i].label, run_.batch, run_.clock);
       if (i == 0) best.record_evaluation(run_.batch, r.loss);

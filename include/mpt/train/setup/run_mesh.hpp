@@ -35,7 +35,8 @@ class run_mesh {
            any_communicator& control, Comm& exchanges, Device const& device)
       : config_(execution.parallelism),
         control_(control),
-        ranks_(exchanges.split(parallel::coloring::single_color()), layout, level_of(execution)),
+        ranks_(exchanges.split(parallel::coloring::single_color()), layout, level_of(execution),
+               execution.parallelism.expert),
         device_(device) {
     namespace axis = parallel::axis;
     if (config_.ranks_of_model() > 1)
@@ -82,6 +83,8 @@ class run_mesh {
     };
     set_group(out.tensor.group, ranks_.tensor);
     set_group(out.context.group, ranks_.context);
+    if (auto* const experts = ranks_.experts()) set_group(out.experts, *experts);
+    out.expert_buffer = config_.expert_buffer;
     out.tensor.sequence = config_.sequence_parallel;
     out.context.method = config_.context_method;
     return out;
@@ -103,6 +106,12 @@ class run_mesh {
   [[nodiscard]] sequences local_rows(sequences batch) {
     if (ranks_.context.size() == 1) return batch;
     return batch.divided({ranks_.context.rank(), ranks_.context.size(), batch.length()});
+  }
+
+  /// `batch` with as many sequences as the ranks that divide experts have at most, `count` of
+  /// `length`, those without labels that it lacks: they exchange equal blocks of rows.
+  [[nodiscard]] sequences equal_rows(sequences batch, index count, index length) {
+    return config_.expert == 1 ? batch : batch.filled_up(count, length);
   }
 
  private:

@@ -74,6 +74,9 @@ class shared_results {
     return record_.span();
   }
 
+  /// What the layers of a step have reported, over all ranks once it was exchanged.
+  [[nodiscard]] std::span<double const> record() const { return record_.span(); }
+
   /// Adds the sums of all this rank's microbatches, in order.
   void add_to(statistics_sum<loss>& total) const { total.add(sums()); }
 

@@ -89,6 +89,9 @@ class step_passes {
                own_slot.activations, sums_[static_cast<std::size_t>(a.task.microbatch)]);
   }
 
+ protected:
+  [[nodiscard]] Model const& model() const { return model_; }
+
  private:
   struct slot_memory {
     arena memory;

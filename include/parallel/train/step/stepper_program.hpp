@@ -71,6 +71,7 @@ class stepper_program : public step_passes<typename State::model_type> {
       case clip:
         if (state_.options.keep_finite || state_.limits.has_limit())
           state_.outcome = state_.results.judge(queue, state_.limits);
+        if (has_overflowed(queue)) state_.outcome = step_outcome::overflowed;
         if (check != nullptr && !check->agree(queue, *exchanges_))
           state_.outcome = step_outcome::corrupted;
         if (!updates()) return;
@@ -112,6 +113,14 @@ class stepper_program : public step_passes<typename State::model_type> {
   }
 
  private:
+  [[nodiscard]] bool has_overflowed([[maybe_unused]] stream& queue) const {
+    if constexpr (requires { this->model().may_overflow(); })
+      if (this->model().may_overflow()) {
+        queue.synchronize();
+        return this->model().has_overflowed(state_.results.record());
+      }
+    return false;
+  }
   [[nodiscard]] auto axes(typename State::unit_entry const& entry) const {
     return state_.groups.axes(entry.memory.layout().expert_ranks());
   }

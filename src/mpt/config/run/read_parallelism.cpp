@@ -63,6 +63,13 @@ parallelism_config read_parallelism(config_reader& parent, parallelism_config ou
   out.context = degree("context", out.context);
   out.context_method =
       read_name(reader, "context_method", "ring", methods, "a way to attend over ranks");
+  out.expert = degree("expert", out.expert);
+  out.expert_buffer = reader.get("expert_buffer", out.expert_buffer);
+  reader.check("expert_buffer", out.expert_buffer == 0 || out.expert_buffer >= 1,
+               "is a number of equal shares, at least 1, or 0 for any routing, found ",
+               out.expert_buffer);
+  if (out.expert == 1)
+    reader.report_without_effect("expert_buffer", "belongs to expert, which is 1");
   out.pipeline = degree("pipeline", out.pipeline);
   out.schedule = reader.one_of("schedule", out.schedule,
                                {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dual-pipe-v"});

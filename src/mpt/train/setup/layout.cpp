@@ -8,6 +8,7 @@
 #include <parallel/pipeline/assign.hpp>
 #include <parallel/pipeline/schedules.hpp>
 #include <parallel/tensor/slices.hpp>
+#include <parallel/train/process_groups.hpp>
 #include <parallel/train/setup/canonical_order.hpp>
 
 namespace mpt {
@@ -78,6 +79,40 @@ namespace {
       require_equal_heads("kv_n_heads", largest.kv_heads, smallest.kv_heads);
   }
   return out;
+}
+
+[[nodiscard]] std::vector<std::string> rules_broken_by_experts(model_config const& model,
+                                                               int degree) {
+  if (degree == 1) return {};
+  if (!model.experts) return {"the model has no experts"};
+  if (model.experts->count % degree == 0) return {};
+  return {
+      parallel::concat("moe_num_experts ", model.experts->count, " must be divisible by ", degree)};
+}
+
+/// Adds a problem for each setting that does not go with divided experts.
+void check_divided_experts(std::vector<std::string>& problems, train_config const& config,
+                           training_layout const& layout) {
+  int const degree = config.execution.parallelism.expert;
+  if (degree == 1) return;
+  auto const add_unless = [&](bool fits, auto const&... parts) {
+    if (!fits) problems.push_back(parallel::concat("expert ", degree, ": ", parts...));
+  };
+  try {
+    parallel::train::check_expert_ranks(
+        parallel::train::place_in(layout, level_of(config.execution)), degree);
+  } catch (parallel::error const& problem) {
+    problems.emplace_back(problem.what());
+  }
+  int const data = data_ranks(layout);
+  add_unless(config.data.global_train_batch_size % data == 0, "the ", data,
+             " ranks with different sequences need equal shares, but global_train_batch_size is ",
+             config.data.global_train_batch_size);
+  add_unless(!is_canonical(config.execution),
+             "the canonical order of reductions needs all experts on each rank");
+  add_unless(config.run.corruption_check.interval.count == 0,
+             "corruption_check lets a rank compute the rows of another alone; leave it out");
+  add_unless(!config.optimizer.muon, "muon needs whole matrices of experts; use another optimizer");
 }
 
 /// The blocks at which a pipeline stage may begin: no block from there on attends to the keys of a
@@ -244,6 +279,8 @@ training_layout run_layout(train_config const& config, int ranks) {
   detail::check_degree(problems, "context", p.context, [&](int degree) {
     return rules_broken_by_context(config.model, config.data, p, degree);
   });
+  detail::check_degree(problems, "expert", p.expert,
+                       [&](int degree) { return rules_broken_by_experts(config.model, degree); });
   check_pipeline(problems, config.model, config.execution.parallelism);
   if (ranks % model_layout != 0) {
     int const lower_multiple = ranks / model_layout * model_layout;
@@ -260,14 +297,15 @@ training_layout run_layout(train_config const& config, int ranks) {
     }
   }
   check_canonical_order(problems, config.data, config.optimizer, config.execution, layout);
+  check_divided_experts(problems, config, layout);
   for (auto const& [is_used, key] :
        {std::pair{config.callbacks.generate.has_value(), "callbacks.generate_callback"},
         std::pair{!config.evaluation.icl.tasks.empty(), "icl_tasks"}})
-    if (is_used && (p.context > 1 || (p.sequence_parallel && p.tensor > 1)))
+    if (is_used && (p.context > 1 || p.expert > 1 || (p.sequence_parallel && p.tensor > 1)))
       problems.push_back(parallel::concat(
           key,
           ": a text is read token by token, which cannot be divided; leave it out, or set "
-          "context to 1 and sequence_parallel to false"));
+          "context and expert to 1 and sequence_parallel to false"));
   if (problems.size() == 1) parallel::fail("parallelism: ", problems.front());
   std::string lines;
   for (auto const& problem : problems) lines += "\n  " + problem;
