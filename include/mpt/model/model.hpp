@@ -108,18 +108,11 @@ class model {
     return !groups_.experts.is_single_rank() && groups_.expert_buffer != 0;
   }
   [[nodiscard]] bool has_overflowed(std::span<double const> record) const {
-    auto const size =
-        static_cast<std::size_t>(parallel::ops::routing_record_size(config_.experts->count));
-    auto const place = static_cast<std::size_t>(config_.experts->count) +
-                       static_cast<std::size_t>(parallel::ops::routing_number::overflowed);
-    for (std::size_t i = place; i < record.size(); i += size)
-      if (record[i] > 0) return true;
-    return false;
+    return parallel::ops::has_overflowed(record, config_.experts->count);
   }
   void grow_buffers() {
-    groups_.expert_buffer *= 2;
-    // more than one rank's rows for each of the others never come
-    if (groups_.expert_buffer >= groups_.experts.size()) groups_.expert_buffer = 0;
+    groups_.expert_buffer =
+        parallel::tensor::grown_buffer(groups_.expert_buffer, groups_.experts.size());
   }
 
   /// Keys and values, by the block that makes them, to which blocks attend in addition to their

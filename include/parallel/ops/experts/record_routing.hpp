@@ -32,6 +32,16 @@ inline constexpr index routing_number_count = 6;
   return experts + routing_number_count;
 }
 
+/// Whether the records of routers of this many experts say that a rank of experts lacked room.
+[[nodiscard]] inline bool has_overflowed(std::span<double const> records, index experts) {
+  auto const size = static_cast<std::size_t>(routing_record_size(experts));
+  auto const place =
+      static_cast<std::size_t>(experts) + static_cast<std::size_t>(routing_number::overflowed);
+  for (std::size_t i = place; i < records.size(); i += size)
+    if (records[i] > 0.0) return true;
+  return false;
+}
+
 template <class A>
 struct record_routing_arguments {
   static constexpr char const* name = "record_routing";

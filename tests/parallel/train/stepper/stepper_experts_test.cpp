@@ -1,6 +1,7 @@
 // Exact ring tests of mixtures of experts: every layout equals one rank bit for bit.
 #include <doctest/doctest.h>
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 
 namespace stepper_experts_test {
 
+using test::layout;
 using test::outcome;
 using test::run;
 
@@ -93,6 +95,85 @@ TEST_CASE(
                  .context = context,
                  .sizes = sizes}) == expected);
     }
+}
+
+TEST_CASE("experts: ranks that divide experts, with tensor ranks and pipelines, equal one rank") {
+  auto model = mixture(true, parallel::balance_set::sequence);
+  model.experts = 4;
+  test::ring_sizes const sizes{.length = 8, .batch = 8};
+  outcome const expected = run({.microbatch = 8, .model = model, .sizes = sizes});
+  int layouts = 0;
+  for (auto const level : test::all_levels)
+    for (int const tensor : {1, 2})
+      for (int const pipeline : {1, 3})
+        for (char const* const schedule : {"1f1b", "zb-h1"})
+          for (int const experts : {2, 4})
+            for (parallel::index const recompute : {0, 3}) {
+              if ((tensor == 1 && pipeline == 1) ||
+                  (pipeline == 1 && schedule == std::string("zb-h1")))
+                continue;
+              auto options = model;
+              options.recompute = recompute;
+              CAPTURE(static_cast<int>(level));
+              CAPTURE(tensor);
+              CAPTURE(pipeline);
+              CAPTURE(schedule);
+              CAPTURE(experts);
+              CAPTURE(recompute);
+              CHECK(run({.ranks = 4,
+                         .level = level,
+                         .microbatch = 1,
+                         .model = options,
+                         .pipeline = pipeline,
+                         .schedule = {.schedule = schedule},
+                         .tensor = tensor,
+                         .experts = experts,
+                         .divide_rows = tensor > 1,
+                         .sizes = sizes}) == expected);
+              ++layouts;
+            }
+  MESSAGE(layouts << " layouts equal one rank bit for bit");
+}
+
+TEST_CASE("experts: a step whose rows lack room at their experts is made again with more room") {
+  auto model = mixture(false, parallel::balance_set::sequence);
+  model.experts = 8;
+  model.top_k = 3;
+  test::ring_sizes const sizes{.length = 8, .batch = 8};
+  outcome const expected = run({.microbatch = 8, .model = model, .sizes = sizes});
+  for (double const buffer : {0.25, 1.0, 3.0, 7.0}) {
+    CAPTURE(buffer);
+    model.expert_buffer = buffer;
+    layout const divided{.ranks = 8,
+                         .level = test::zero::level::gradients,
+                         .microbatch = 1,
+                         .model = model,
+                         .experts = 8,
+                         .sizes = sizes};
+    outcome found;
+    int overflows = 0;
+    std::mutex lock;
+    parallel::threads::run(8, [&](parallel::threads::communicator& comm) {
+      test::ring_rank rank(parallel::any_communicator(std::move(comm)), divided);
+      for (int step = 0; step < test::steps; ++step) {
+        auto result = rank.step(step);
+        for (; result.outcome == parallel::train::step_outcome::overflowed;
+             result = rank.step(step)) {
+          if (rank.rank() == 0) ++overflows;
+          rank.stepper().grow_buffers();
+          auto const data = rank.data(step);
+          rank.session().reserve(rank.stepper().plan_activations(data.batches()));
+        }
+        std::scoped_lock const guard(lock);
+        found.add(static_cast<std::size_t>(step), result);
+      }
+      rank.stepper().gather_values(rank.compute());
+      std::scoped_lock const guard(lock);
+      test::collect(rank.stepper(), found);
+    });
+    CHECK(found == expected);
+    CHECK((overflows > 0) == (buffer < 3.0));
+  }
 }
 
 TEST_CASE("experts: ranks that divide experts equal one rank bit for bit") {
