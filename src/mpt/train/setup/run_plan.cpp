@@ -8,6 +8,7 @@
 #include <mpt/config/model/sizes.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
+#include <parallel/comm/any_communicator.hpp>
 #include <parallel/tensor/expert_ranks.hpp>
 #include <parallel/train/process_groups.hpp>
 
@@ -141,7 +142,7 @@ namespace {
   auto out = fmt::format("{} of {} for each token, {} layers", experts.top_k, experts.count,
                          expert_layer_count(model));
   if (p.expert == 1) return out;
-  parallel::tensor::expert_ranks<any_communicator> ranks;
+  parallel::tensor::expert_ranks<parallel::any_communicator> ranks;
   ranks.experts = decltype(ranks.experts)::planned(0, p.expert);
   ranks.buffer = &p.expert_buffer;
   index const rows = plan.split.microbatch * length / p.context;
