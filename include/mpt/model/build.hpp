@@ -343,6 +343,7 @@ class layer_builder {
     if (experts.shared_hidden) {
       out.shared = make_experts<typename mixture<T, Comm>::shared_layer>(
           prefix + "shared_expert.", 1, *experts.shared_hidden, 1);
+      out.shared->choose.adds_losses = false;
       if (experts.has_shared_gate) {
         out.shared->choose.weight = router_weight(prefix + "shared_expert_gate.weight", 1);
         out.shared->choose.route.score = parallel::ops::router_score::sigmoid;

@@ -32,8 +32,8 @@ struct router {
   ops::route_options route;
   router_losses losses;
   index layer = 0;  ///< the number of this router among those of the model
-  /// Whether this rank's gradients include those of the losses: one rank of those that route the
-  /// same rows does so.
+    /// Whether this rank's gradients include those of the losses, and whether it reports: one rank of
+  /// those that route the same rows does so.
   bool adds_losses = true;
 
   struct saved {
