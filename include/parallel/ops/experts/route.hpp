@@ -1,16 +1,18 @@
 // route: chooses the experts of every row, and the weights of their results.
 //
 // With scores s = softmax(l) or sigmoid(l) of a row's E logits l, the k experts with the largest
-// s + b are chosen (b: a bias that balances the experts' loads, or nothing; of equal scores the
-// lower index). The weights are w_c = a s_c / (Σ_j s_j^p)^(1/p) over the chosen experts, or a s_c
-// without a norm p. Sources: Shazeer et al., 2017 (arXiv 1701.06538); MegaBlocks (2211.15841) for
-// the norm; DeepSeek-V3 (2412.19437, section 2.1.2) for sigmoid, the bias, a, and groups: the
-// experts form G equal groups, and only those of the g groups with the largest sums of their two
-// best s + b can be chosen.
+// s + b are chosen (b: a bias that balances the experts' loads, or nothing; of equal ones the lower
+// index). Without bias and groups logits are compared instead: they have the same order, and the
+// choice then depends on no device's exponentials. The weights are w_c = a s_c / (Σ_j s_j^p)^(1/p)
+// over the chosen experts, or a s_c without a norm p. Sources: Shazeer et al., 2017 (arXiv
+// 1701.06538); MegaBlocks (2211.15841) for the norm; DeepSeek-V3 (2412.19437, section 2.1.2) for
+// sigmoid, the bias, a, and groups: the experts form G equal groups, and only those of the g groups
+// with the largest sums of their two best s + b can be chosen.
 //
 // Scores are computed in double from the logits and rounded to their type. A row's experts are in
-// ascending order, so that the sum of their results has one order. A logit that is not a number
-// counts as the smallest, and gives weights that are not numbers. Cost: E exponentials a row.
+// ascending order, so that the sum of their results has one order. What is compared and is not a
+// number counts as the smallest; a score that is not a number gives weights that are not numbers.
+// Cost: E exponentials a row.
 #pragma once
 
 #include <cmath>
@@ -187,7 +189,8 @@ struct route_arguments {
   PARALLELLM_HOST_DEVICE void choose(index m, std::int32_t* chosen) const {
     index const count = experts.extent(1), all = logits.extent(1);
     auto const key = [&](index e) -> A {
-      return bias.empty() ? scores(m, e) : static_cast<A>(scores(m, e) + bias(e));
+      if (bias.empty()) return options.groups == 1 ? logits(m, e) : scores(m, e);
+      return static_cast<A>(scores(m, e) + bias(e));
     };
     auto const any = [](index) { return true; };
     if (options.groups == 1) return detail::largest_keys(chosen, count, all, key, any);
@@ -321,6 +324,13 @@ inline constexpr auto route =
       detail::check_route("route", logits.extent(1), experts.extent(1), options);
       detail::require_equal("route", "the number of rows of experts", experts.extent(0),
                             "that of logits", logits.extent(0));
+      require(scores.extents() == logits.extents(),
+              "ops::route: scores and logits have different extents");
+      require(scored.extents() == experts.extents() && weights.extents() == experts.extents(),
+              "ops::route: experts and their weights have different extents");
+      if (!bias.empty())
+        detail::require_equal("route", "the number of biases", bias.extent(0), "that of experts",
+                              logits.extent(1));
       run_operation(s, route_arguments<A>{scores, experts, scored, weights,
                                           matrix_view<A const>(logits), bias, options});
     };
@@ -338,9 +348,17 @@ inline constexpr auto route_backward =
         route_options options) {
       using A = std::remove_const_t<L>;
       detail::check_route("route_backward", logits.extent(1), scored.extent(1), options);
+      require(dlogits.extents() == logits.extents() && scores.extents() == logits.extents(),
+              "ops::route_backward: logits, scores and the gradient have different extents");
+      require(dweights.extents() == scored.extents() && scored.extent(0) == logits.extent(0),
+              "ops::route_backward: experts and the gradients of their weights have different "
+              "extents");
       require(slopes.empty() || logits.extent(0) % slopes.extent(0) == 0,
               "ops::route_backward: ", logits.extent(0), " rows are not divided equally by ",
               slopes.extent(0), " sets");
+      if (!slopes.empty())
+        detail::require_equal("route_backward", "the number of columns of slopes", slopes.extent(1),
+                              "that of logits", logits.extent(1));
       run_operation(s, route_backward_arguments<T, A>{dlogits, matrix_view<A const>(dweights),
                                                       matrix_view<A const>(logits), scores, scored,
                                                       slopes, z_slope, options});
