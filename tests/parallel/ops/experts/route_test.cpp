@@ -63,7 +63,7 @@ std::vector<double> scores_of(std::vector<double> const& logits, ops::router_sco
   for (double const l : logits) sum += std::exp(l);
   for (size_t e = 0; e < out.size(); ++e)
     out[e] = score == softmax   ? std::exp(logits[e]) / sum
-             : score == sigmoid ? 0.5 * (1 + std::tanh(logits[e] / 2))
+             : score == sigmoid ? std::exp(logits[e]) / (1 + std::exp(logits[e]))
                                 : logits[e];
   return out;
 }
