@@ -116,9 +116,167 @@ PARALLELLM_HOST_DEVICE void largest_keys(std::int32_t* out, index count, index s
   }
 }
 
+/// The scores, experts and weights of rows of E logits, K of whose experts are chosen.
+template <class A>
+struct routed_rows {
+  A* scores;
+  std::int32_t* experts;
+  std::int32_t* scored;
+  A* weights;
+  A const* logits;
+  A const* bias;  ///< null: none
+  index all;      ///< E
+  index count;    ///< K
+  route_options options;
+
+  PARALLELLM_HOST_DEVICE void compute(index m) const {
+    A const* const row = logits + m * all;
+    A* const row_scores = scores + m * all;
+    softmax_terms terms;
+    if constexpr (!std::is_integral_v<A>)
+      if (options.score == router_score::softmax) terms = softmax_terms::from_row(row, all);
+    for (index e = 0; e < all; ++e) row_scores[e] = score_of(row[e], terms, options.score);
+    std::int32_t chosen[largest_top_k];
+    choose(row, row_scores, chosen);
+    double norm = 1.0;
+    if constexpr (!std::is_integral_v<A>)
+      if (options.norm > 0) {
+        norm = 0.0;
+        for (index c = 0; c < count; ++c)
+          norm += std::pow(static_cast<double>(row_scores[chosen[c]]), options.norm);
+        norm = std::pow(norm, 1.0 / options.norm);
+      }
+    for (index c = 0; c < count; ++c) {
+      std::int32_t const expert = options.uniform ? uniform_expert(m, c) : chosen[c];
+      index place = m * count + c;  // insertion: a row's experts are in ascending order
+      for (; place > m * count && experts[place - 1] > expert; --place) {
+        experts[place] = experts[place - 1];
+        scored[place] = scored[place - 1];
+        weights[place] = weights[place - 1];
+      }
+      experts[place] = expert;
+      scored[place] = chosen[c];
+      weights[place] = weight(row_scores[chosen[c]], norm);
+    }
+  }
+
+ private:
+  [[nodiscard]] PARALLELLM_HOST_DEVICE std::int32_t uniform_expert(index m, index c) const {
+    std::uint64_t const choice =
+        (options.first_row + static_cast<std::uint64_t>(m)) * static_cast<std::uint64_t>(count) +
+        static_cast<std::uint64_t>(c);
+    return static_cast<std::int32_t>(choice % static_cast<std::uint64_t>(all));
+  }
+  [[nodiscard]] PARALLELLM_HOST_DEVICE A weight(A score, double norm) const {
+    if constexpr (std::is_integral_v<A>)
+      return score;
+    else
+      return static_cast<A>(options.scale * static_cast<double>(score) / norm);
+  }
+  PARALLELLM_HOST_DEVICE void choose(A const* row, A const* row_scores,
+                                     std::int32_t* chosen) const {
+    auto const key = [&](index e) -> A {
+      if (bias == nullptr) return options.groups == 1 ? row[e] : row_scores[e];
+      return static_cast<A>(row_scores[e] + bias[e]);
+    };
+    auto const any = [](index) { return true; };
+    if (options.groups == 1) return largest_keys(chosen, count, all, key, any);
+    index const size = all / options.groups;
+    auto const group_key = [&](index group) -> A {
+      std::int32_t best[2];
+      largest_keys(
+          best, size < 2 ? size : 2, size, [&](index i) { return key(group * size + i); }, any);
+      A const first = key(group * size + best[0]);
+      return size < 2 ? first : static_cast<A>(first + key(group * size + best[1]));
+    };
+    std::int32_t groups[largest_top_k];
+    largest_keys(groups, options.chosen_groups, options.groups, group_key, any);
+    largest_keys(chosen, count, all, key, [&](index e) {
+      for (index g = 0; g < options.chosen_groups; ++g)
+        if (e / size == groups[g]) return true;
+      return false;
+    });
+  }
+};
+
+/// The gradients of the logits of rows; see route_backward.
+template <class T, class A>
+struct routed_rows_backward {
+  T* dlogits;
+  A const* dweights;
+  A const* logits;
+  A const* scores;
+  std::int32_t const* scored;
+  A const* slopes;  ///< null: none
+  index all;        ///< E
+  index count;      ///< K
+  index set_rows;   ///< rows of a set of `slopes`
+  double z_slope;
+  route_options options;
+
+  PARALLELLM_HOST_DEVICE void compute(index m) const {
+    A const* const slope = slopes == nullptr ? nullptr : slopes + m / set_rows * all;
+    T* const to = dlogits + m * all;
+    if constexpr (std::is_integral_v<A>) {
+      for (index e = 0; e < all; ++e) to[e] = static_cast<T>(score_gradient(m, e, 1, 0, slope));
+    } else {
+      A const* const row_scores = scores + m * all;
+      double norm = 1.0, shared = 0.0;
+      if (options.norm > 0) {
+        norm = 0.0;
+        for (index c = m * count; c < (m + 1) * count; ++c) {
+          auto const score = static_cast<double>(row_scores[scored[c]]);
+          norm += std::pow(score, options.norm);
+          shared += static_cast<double>(dweights[c]) * score;
+        }
+        shared /= std::pow(norm, 1.0 + 1.0 / options.norm);
+        norm = std::pow(norm, 1.0 / options.norm);
+      }
+      double weighted = 0.0;
+      if (options.score == router_score::softmax)
+        for (index e = 0; e < all; ++e)
+          weighted +=
+              static_cast<double>(row_scores[e]) * score_gradient(m, e, norm, shared, slope);
+      auto const terms =
+          z_slope == 0.0 ? softmax_terms{} : softmax_terms::from_row(logits + m * all, all);
+      for (index e = 0; e < all; ++e) {
+        auto const score = static_cast<double>(row_scores[e]);
+        double gradient = score_gradient(m, e, norm, shared, slope);
+        if (options.score == router_score::softmax) gradient = score * (gradient - weighted);
+        if (options.score == router_score::sigmoid) gradient *= score * (1.0 - score);
+        if (z_slope != 0.0)
+          gradient += z_slope * 2.0 * terms.log_sum() *
+                      terms.share(static_cast<double>(logits[m * all + e]));
+        to[e] = static_cast<T>(static_cast<A>(gradient));
+      }
+    }
+  }
+
+ private:
+  using number = std::conditional_t<std::is_integral_v<A>, A, double>;
+
+  /// The gradient of the score of expert e, through its weight and through the balancing loss.
+  [[nodiscard]] PARALLELLM_HOST_DEVICE number score_gradient(index m, index e, number norm,
+                                                             number shared, A const* slope) const {
+    number gradient = slope == nullptr ? number(0) : number(slope[e]);
+    for (index c = m * count; c < (m + 1) * count; ++c)
+      if (scored[c] == e) {
+        if constexpr (std::is_integral_v<A>)
+          gradient += dweights[c];
+        else
+          gradient +=
+              options.scale *
+              (static_cast<double>(dweights[c]) / norm -
+               (options.norm > 0 ? shared * std::pow(static_cast<double>(scores[m * all + e]),
+                                                     options.norm - 1.0)
+                                 : 0.0));
+      }
+    return gradient;
+  }
+};
+
 }  // namespace detail
 
-/// The scores, experts and weights of rows.
 template <class A>
 struct route_arguments {
   static constexpr char const* name = "route";
@@ -139,80 +297,14 @@ struct route_arguments {
            (options.norm > 0 ? 3 : 0) * static_cast<std::uint64_t>(weights.size());
   }
   [[nodiscard]] index parts() const { return logits.extent(0); }
-
-  PARALLELLM_HOST_DEVICE void compute(index m) const {
-    index const count = experts.extent(1), all = logits.extent(1);
-    detail::softmax_terms terms;
-    if constexpr (!std::is_integral_v<A>)
-      if (options.score == router_score::softmax)
-        terms = detail::softmax_terms::from_row(logits.data() + m * all, all);
-    for (index e = 0; e < all; ++e)
-      scores(m, e) = detail::score_of(logits(m, e), terms, options.score);
-    std::int32_t chosen[largest_top_k];
-    choose(m, chosen);
-    double norm = 1.0;
-    if constexpr (!std::is_integral_v<A>)
-      if (options.norm > 0) {
-        norm = 0.0;
-        for (index c = 0; c < count; ++c)
-          norm += std::pow(static_cast<double>(scores(m, chosen[c])), options.norm);
-        norm = std::pow(norm, 1.0 / options.norm);
-      }
-    for (index c = 0; c < count; ++c) {
-      std::int32_t const expert =
-          options.uniform
-              ? static_cast<std::int32_t>(((options.first_row + static_cast<std::uint64_t>(m)) *
-                                               static_cast<std::uint64_t>(count) +
-                                           static_cast<std::uint64_t>(c)) %
-                                          static_cast<std::uint64_t>(all))
-              : chosen[c];
-      index place = c;  // insertion: a row's experts are in ascending order
-      for (; place > 0 && experts(m, place - 1) > expert; --place) move(m, place - 1, place);
-      experts(m, place) = expert;
-      scored(m, place) = chosen[c];
-      weights(m, place) = weight(scores(m, chosen[c]), norm);
-    }
+  [[nodiscard]] detail::routed_rows<A> rows() const {
+    return {scores.data(),    experts.data(),    scored.data(),
+            weights.data(),   logits.data(),     bias.empty() ? nullptr : bias.data(),
+            logits.extent(1), experts.extent(1), options};
   }
-
- private:
-  PARALLELLM_HOST_DEVICE void move(index m, index from, index to) const {
-    experts(m, to) = experts(m, from);
-    scored(m, to) = scored(m, from);
-    weights(m, to) = weights(m, from);
-  }
-  [[nodiscard]] PARALLELLM_HOST_DEVICE A weight(A score, double norm) const {
-    if constexpr (std::is_integral_v<A>)
-      return score;
-    else
-      return static_cast<A>(options.scale * static_cast<double>(score) / norm);
-  }
-  PARALLELLM_HOST_DEVICE void choose(index m, std::int32_t* chosen) const {
-    index const count = experts.extent(1), all = logits.extent(1);
-    auto const key = [&](index e) -> A {
-      if (bias.empty()) return options.groups == 1 ? logits(m, e) : scores(m, e);
-      return static_cast<A>(scores(m, e) + bias(e));
-    };
-    auto const any = [](index) { return true; };
-    if (options.groups == 1) return detail::largest_keys(chosen, count, all, key, any);
-    index const size = all / options.groups;
-    auto const group_key = [&](index group) -> A {
-      std::int32_t best[2];
-      detail::largest_keys(
-          best, size < 2 ? size : 2, size, [&](index i) { return key(group * size + i); }, any);
-      A const first = key(group * size + best[0]);
-      return size < 2 ? first : static_cast<A>(first + key(group * size + best[1]));
-    };
-    std::int32_t groups[largest_top_k];
-    detail::largest_keys(groups, options.chosen_groups, options.groups, group_key, any);
-    detail::largest_keys(chosen, count, all, key, [&](index e) {
-      for (index g = 0; g < options.chosen_groups; ++g)
-        if (e / size == groups[g]) return true;
-      return false;
-    });
-  }
+  void compute(index m) const { rows().compute(m); }
 };
 
-/// The gradient of the logits of rows; see route_backward.
 template <class T, class A>
 struct route_backward_arguments {
   static constexpr char const* name = "route_backward";
@@ -232,67 +324,15 @@ struct route_backward_arguments {
     return 10 * static_cast<std::uint64_t>(logits.size());
   }
   [[nodiscard]] index parts() const { return logits.extent(0); }
-
-  PARALLELLM_HOST_DEVICE void compute(index m) const {
-    index const count = scored.extent(1), all = logits.extent(1);
-    // rows of a set are consecutive, and all sets have as many
-    A const* const slope =
-        slopes.empty() ? nullptr : slopes.data() + m / (logits.extent(0) / slopes.extent(0)) * all;
-    if constexpr (std::is_integral_v<A>) {
-      for (index e = 0; e < all; ++e)
-        dlogits(m, e) = static_cast<T>(score_gradient(m, e, 1, 0, slope));
-    } else {
-      double norm = 1.0, shared = 0.0;
-      if (options.norm > 0) {
-        norm = 0.0;
-        for (index c = 0; c < count; ++c) {
-          auto const score = static_cast<double>(scores(m, scored(m, c)));
-          norm += std::pow(score, options.norm);
-          shared += static_cast<double>(dweights(m, c)) * score;
-        }
-        shared /= std::pow(norm, 1.0 + 1.0 / options.norm);
-        norm = std::pow(norm, 1.0 / options.norm);
-      }
-      double weighted = 0.0;
-      if (options.score == router_score::softmax)
-        for (index e = 0; e < all; ++e)
-          weighted += static_cast<double>(scores(m, e)) * score_gradient(m, e, norm, shared, slope);
-      auto const terms = z_slope == 0.0
-                             ? detail::softmax_terms{}
-                             : detail::softmax_terms::from_row(logits.data() + m * all, all);
-      for (index e = 0; e < all; ++e) {
-        auto const score = static_cast<double>(scores(m, e));
-        double gradient = score_gradient(m, e, norm, shared, slope);
-        if (options.score == router_score::softmax) gradient = score * (gradient - weighted);
-        if (options.score == router_score::sigmoid) gradient *= score * (1.0 - score);
-        if (z_slope != 0.0)
-          gradient +=
-              z_slope * 2.0 * terms.log_sum() * terms.share(static_cast<double>(logits(m, e)));
-        dlogits(m, e) = static_cast<T>(static_cast<A>(gradient));
-      }
-    }
+  /// The rows of a set are consecutive, and all sets have as many.
+  [[nodiscard]] detail::routed_rows_backward<T, A> rows() const {
+    index const sets = slopes.empty() ? 1 : slopes.extent(0);
+    return {dlogits.data(),   dweights.data(),  logits.data(),
+            scores.data(),    scored.data(),    slopes.empty() ? nullptr : slopes.data(),
+            logits.extent(1), scored.extent(1), logits.extent(0) / sets,
+            z_slope,          options};
   }
-
- private:
-  using number = std::conditional_t<std::is_integral_v<A>, A, double>;
-
-  /// The gradient of the score of expert e, through its weight and through the balancing loss.
-  [[nodiscard]] PARALLELLM_HOST_DEVICE number score_gradient(index m, index e, number norm,
-                                                             number shared, A const* slope) const {
-    number gradient = slope == nullptr ? number(0) : number(slope[e]);
-    for (index c = 0; c < scored.extent(1); ++c)
-      if (scored(m, c) == e) {
-        if constexpr (std::is_integral_v<A>)
-          gradient += dweights(m, c);
-        else
-          gradient += options.scale *
-                      (static_cast<double>(dweights(m, c)) / norm -
-                       (options.norm > 0 ? shared * std::pow(static_cast<double>(scores(m, e)),
-                                                             options.norm - 1.0)
-                                         : 0.0));
-      }
-    return gradient;
-  }
+  void compute(index m) const { rows().compute(m); }
 };
 
 namespace detail {
