@@ -40,7 +40,7 @@ TEST_CASE("record_routing kernel: counts are the reference's, other sums to roun
     using kernel = cuda::kernels::record_routing<float>;
     testing::run_in_every_order(
         1, 64, kernel::shared_bytes,
-        kernel{got.data(), a.rows(), chosen.data(), lost.data(), rows, rows * top_k}, [&] {
+        kernel{got.data(), a.rows(), chosen.data(), lost.data(), rows, rows * top_k}, [&](auto) {
           for (index e = 0; e < experts; ++e)
             CHECK(got[static_cast<std::size_t>(e)] == expected[static_cast<std::size_t>(e)]);
           CHECK(ops_support::excess(got, expected, 1e-12) <= 0);
