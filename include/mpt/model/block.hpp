@@ -1,7 +1,7 @@
-// One block: x + attention(norm(x)), then x + feed_forward(norm(x)), pre-norm; or both of the same
-// x. Attention and feed-forward layer are regions of the tensor axis: neither compiles without its
-// row_linear. The block, its two branches and the layers in them can each recompute their
-// activations in the backward pass.
+// One block: x + attention(norm(x)), then x + feed_forward(norm(x)), pre-norm, or with norms behind
+// attention and feed-forward layer; or both of the same x. Attention and feed-forward layer are
+// regions of the tensor axis: neither compiles without its row_linear. The block, its two branches
+// and the layers in them can each recompute their activations in the backward pass.
 #pragma once
 
 #include <utility>
@@ -12,6 +12,7 @@
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/dropout.hpp>
 #include <parallel/layer/feed_forward.hpp>
+#include <parallel/layer/normed_branch.hpp>
 #include <parallel/layer/recompute.hpp>
 #include <parallel/layer/residual_pair.hpp>
 #include <parallel/layer/sequential.hpp>
@@ -25,6 +26,7 @@ using parallel::dropout;
 using parallel::kv_cache;
 using parallel::linear;
 using parallel::norm;
+using parallel::normed_branch;
 using parallel::recompute;
 using parallel::residual;
 using parallel::residual_pair;
@@ -49,8 +51,8 @@ using feed_forward =
     parallel::feed_forward<activation<T>, column_linear<T, Comm>, row_linear<T, Comm>>;
 
 /// dropout(Layer(norm(x))), where the layer is divided over the tensor axis.
-template <class Layer, class T = typename Layer::element>
-using inner_branch = recompute<dropout<sequential<norm<T>, recompute<Layer>>>>;
+template <class Layer>
+using inner_branch = recompute<dropout<normed_branch<recompute<Layer>>>>;
 
 /// x + dropout(Layer(norm(x))).
 template <class Layer>
@@ -65,7 +67,7 @@ using block =
 template <class T, class Comm = any_communicator>
 [[nodiscard]] typename attention<T, Comm>::saved& attention_activations(
     typename block<T, Comm>::saved& activations) {
-  return std::get<1>(activations.inner.first.inner).inner;
+  return std::get<1>(activations.inner.first.inner.inner).inner;
 }
 
 }  // namespace mpt

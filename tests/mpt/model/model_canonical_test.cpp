@@ -48,6 +48,9 @@ mpt::model_config small() {
   m.max_seq_len = length;
   m.expansion_ratio = 2;
   m.resid_pdrop = 0.1;
+  m.branch_norms = mpt::norm_position::both;
+  m.residual_scale = 0.5;
+  m.embedding_scale = 3;
   check_model(m, "");
   return m;
 }
