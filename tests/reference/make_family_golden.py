@@ -31,9 +31,16 @@ LLAMA = {"vocab_size": 29, "hidden_size": 16, "num_hidden_layers": 2, "num_atten
 GPT2 = {"vocab_size": 29, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 24, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
         "attn_pdrop": 0.0}
 
+PHI3 = LLAMA | {"pad_token_id": None}
+
 
 def rope(kind, **settings):
     return {"rope_parameters": {"rope_type": kind, "rope_theta": 10000.0} | settings}
+
+
+def longrope(width, **settings):
+    factors = [[1.0 + 0.25 * i for i in range(width // 2)], [2.0 + 1.5 * i for i in range(width // 2)]]
+    return rope("longrope", short_factor=factors[0], long_factor=factors[1], **settings)
 
 
 CASES = {
@@ -64,6 +71,50 @@ CASES = {
     "gpt2_plain": ("gpt2", GPT2),
     "gpt2_untied": ("gpt2", GPT2 | {"n_inner": 24, "tie_word_embeddings": False}),
     "gpt2_gelu": ("gpt2", GPT2 | {"n_head": 2, "activation_function": "gelu", "layer_norm_epsilon": 1e-3}),
+    "starcoder2_window": ("starcoder2", LLAMA | {"num_key_value_heads": 2, "sliding_window": 5}),
+    "starcoder2_few_biases": ("starcoder2", LLAMA | {"num_key_value_heads": 4, "use_bias": False, "norm_epsilon": 1e-3,
+                                                    "tie_word_embeddings": False, "hidden_act": "gelu"}),
+    "stablelm_biases": ("stablelm", LLAMA | {"num_key_value_heads": 2, "use_qkv_bias": True} | rope(
+        "default", partial_rotary_factor=0.5)),
+    "stablelm_plain": ("stablelm", LLAMA | {"num_key_value_heads": 4, "tie_word_embeddings": True} | rope(
+        "default", partial_rotary_factor=1.0)),
+    "olmo2_grouped": ("olmo2", LLAMA | {"num_key_value_heads": 2, "pad_token_id": None}),
+    "olmo2_biases": ("olmo2", LLAMA | {"attention_bias": True, "tie_word_embeddings": True, "rms_norm_eps": 1e-3,
+                                         "pad_token_id": None}
+                     | rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                            original_max_position_embeddings=32)),
+    "phi3_short": ("phi3", PHI3 | {"num_key_value_heads": 2, "original_max_position_embeddings": 12} | longrope(4)),
+    "phi3_long": ("phi3", PHI3 | {"num_attention_heads": 2, "original_max_position_embeddings": 8, "sliding_window": 6,
+                                  "tie_word_embeddings": True} | longrope(6, partial_rotary_factor=0.75)),
+    "phi3_plain": ("phi3", PHI3 | {"num_key_value_heads": 1}),
+    "smollm3_default": ("smollm3", LLAMA | {"no_rope_layer_interval": 2, "num_key_value_heads": 2, "pad_token_id": None}),
+    "smollm3_window": ("smollm3", LLAMA | {"num_key_value_heads": 1, "no_rope_layers": [0, 1], "pad_token_id": None,
+                                           "use_sliding_window": True, "sliding_window": 4, "attention_bias": True,
+                                           "tie_word_embeddings": False}
+                       | rope("yarn", factor=4.0, original_max_position_embeddings=16)),
+    "granite_factors": ("granite", LLAMA | {"num_key_value_heads": 2, "embedding_multiplier": 12.0,
+                                            "residual_multiplier": 0.22, "attention_multiplier": 0.0078125,
+                                            "logits_scaling": 7.0, "tie_word_embeddings": True}),
+    "granite_biases": ("granite", LLAMA | {"attention_bias": True, "attention_multiplier": 0.5}),
+    "gemma_plain": ("gemma", LLAMA | {"num_key_value_heads": 1, "head_dim": 6, "pad_token_id": None}),
+    "gemma2_windows": ("gemma2", LLAMA | {"num_hidden_layers": 3, "num_key_value_heads": 2, "head_dim": 6,
+                                          "sliding_window": 4, "query_pre_attn_scalar": 10, "pad_token_id": None}),
+    "gemma2_uncapped": ("gemma2", LLAMA | {"num_key_value_heads": 4, "head_dim": 4, "attn_logit_softcapping": None,
+                                           "final_logit_softcapping": None, "attention_bias": True,
+                                           "layer_types": ["full_attention", "full_attention"], "pad_token_id": None}),
+    "gemma3_windows": ("gemma3_text", LLAMA | {
+        "num_hidden_layers": 3, "hidden_size": 12, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8,
+        "sliding_window": 4, "query_pre_attn_scalar": 10, "pad_token_id": None,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+            "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0}}}),
+    "gemma3_capped": ("gemma3_text", LLAMA | {"num_key_value_heads": 2, "head_dim": 4, "final_logit_softcapping": 3.0,
+                                              "pad_token_id": None}),
+    "glm4_biases": ("glm4", LLAMA | {"num_key_value_heads": 2, "head_dim": 8, "eos_token_id": 1, "pad_token_id": None}
+                    | rope("default", partial_rotary_factor=0.5)),
+    "glm4_plain": ("glm4", LLAMA | {"num_key_value_heads": 1, "head_dim": 6, "attention_bias": False, "eos_token_id": 1,
+                                    "tie_word_embeddings": True, "pad_token_id": None}
+                   | rope("default", partial_rotary_factor=1.0)),
 }
 
 
@@ -94,7 +145,7 @@ def fill(model, seed):
             if name.endswith("bias"):
                 values *= 0.2
             elif parameter.ndim == 1:  # the weight of a norm
-                values = 1 + 0.2 * values
+                values = 0.2 * values + (0 if model.config.model_type.startswith("gemma") else 1)
             elif "emb" in name or "wte" in name or "wpe" in name:
                 values *= 0.4
             else:

@@ -200,6 +200,7 @@ class model {
   [[nodiscard]] matrix_view<T> embed(context<Stream>& c, microbatch const& b) const {
     c.document_begins = documents(b);
     auto x = tokens_.forward(c, b.ids);
+    if (embedding_scale() != 1) ops::scale(c.stream, x.span(), embedding_scale());
     auto const add = [&](index row, index count, index sequence, index first) {
       ops::add_positions(c.stream, x.slice(row, row + count), positions_.value(), sequence,
                          {.first = first});
@@ -231,6 +232,12 @@ class model {
         ops::add_positions_backward(c.stream, positions_.gradient(),
                                     gradient.slice(row, row + count), sequence, {.first = first});
       });
+    if (embedding_scale() != 1) {
+      auto const scaled = c.template allocate<T, 2>(gradient.extents());
+      ops::copy(c.stream, scaled.span(), gradient.span());
+      ops::scale(c.stream, scaled.span(), embedding_scale());
+      gradient = scaled;
+    }
     tokens_.backward_weight(c, b.ids, gradient);
   }
 
@@ -281,6 +288,12 @@ class model {
       c.for_each_run(rows, [&](index row, index count, std::uint64_t, index position) {
         f(row, count, count, position);
       });
+  }
+
+  /// transformers' Gemma rounds this factor to the type of the embeddings.
+  [[nodiscard]] accumulate_t<T> embedding_scale() const {
+    using A = accumulate_t<T>;
+    return static_cast<A>(static_cast<T>(static_cast<A>(config_.embedding_scale)));
   }
 
   template <class Stream>

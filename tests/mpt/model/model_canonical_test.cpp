@@ -53,6 +53,9 @@ mpt::model_config small(bool has_experts = false) {
     m.ffn_type = mpt::ffn_kind::mptglu;
     m.experts = {.count = 6, .top_k = 2, .weight_norm = 1, .loss_weight = 0.1};
   }
+  m.branch_norms = mpt::norm_position::both;
+  m.residual_scale = 0.5;
+  m.embedding_scale = 3;
   check_model(m, "");
   return m;
 }

@@ -28,7 +28,8 @@ namespace zero = parallel::zero;
 constexpr index sequences = 5;
 constexpr index length = 6;
 
-/// A gated feed-forward layer, RMSNorm, an untied head, capped logits and all dropouts.
+/// A gated feed-forward layer, RMSNorm of 1 + weight on both sides, an untied head, capped logits,
+/// scaled embeddings and results, and all dropouts.
 mpt::model_config gated_untied() {
   mpt::model_config m;
   m.d_model = 12;
@@ -40,6 +41,10 @@ mpt::model_config gated_untied() {
   m.ffn_type = mpt::ffn_kind::mptglu;
   m.ffn_act_fn = parallel::ops::activation_kind::silu;
   m.norm_type = mpt::norm_kind::rmsnorm;
+  m.branch_norms = mpt::norm_position::both;
+  m.norm_unit_offset = true;
+  m.embedding_scale = 3;
+  m.residual_scale = 0.5;
   m.tie_word_embeddings = false;
   m.final_logit_softcapping = 2.0;
   m.embedding_fraction = 0.5;
@@ -48,7 +53,8 @@ mpt::model_config gated_untied() {
   return m;
 }
 
-/// All options of attention: shared keys, rotary positions, windows, caps, packed documents.
+/// All options of attention: shared keys, rotary positions, windows, caps, packed documents; norms
+/// behind its results, and one matrix for gate and up.
 mpt::model_config all_attention_options() {
   mpt::model_config m;
   m.d_model = 24;
@@ -57,6 +63,9 @@ mpt::model_config all_attention_options() {
   m.vocab_size = 18;
   m.max_seq_len = length;
   m.expansion_ratio = 2;
+  m.ffn_type = mpt::ffn_kind::mptglu;
+  m.fused_gate = true;
+  m.branch_norms = mpt::norm_position::output;
   m.learned_pos_emb = false;
   m.attn.kv_n_heads = 2;
   m.attn.fused_qkv = false;
@@ -68,6 +77,7 @@ mpt::model_config all_attention_options() {
   m.attn.attn_uses_sequence_id = true;
   m.attn.attn_logit_softcapping = 4;
   m.layers.resize(2);
+  m.layers[0] = {.rope_theta = 50};
   m.layers[1] = {.sliding_window_size = -1, .floor_scale = 3, .attn_scale = 0.2, .nope = true};
   check_model(m, "");
   return m;
@@ -121,7 +131,8 @@ mpt::model_config with_adapters(mpt::model_config m) {
   m.lora = {.rank = 3,
             .alpha = 6,
             .dropout = 0.2,
-            .targets = {"Wqkv", "Wq", "Wk", "Wv", "out_proj", "up_proj", "gate_proj", "down_proj"}};
+            .targets = {"Wqkv", "Wq", "Wk", "Wv", "out_proj", "up_proj", "gate_proj",
+                        "gate_up_proj", "down_proj"}};
   return m;
 }
 
