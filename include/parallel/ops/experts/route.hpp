@@ -183,7 +183,7 @@ struct routed_rows {
     if (options.groups == 1) return largest_keys(chosen, count, all, key, any);
     index const size = all / options.groups;
     auto const group_key = [&](index group) -> A {
-      std::int32_t best[2];
+      std::int32_t best[2] = {};
       largest_keys(
           best, size < 2 ? size : 2, size, [&](index i) { return key(group * size + i); }, any);
       A const first = key(group * size + best[0]);
