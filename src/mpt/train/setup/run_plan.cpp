@@ -119,6 +119,11 @@ namespace {
 void add_model_rows(console::table& table, model_config const& model,
                     optimizer_config const& optimizer, execution_config const& execution) {
   table.row("parameters", console::grouped(parameter_count(model)));
+  if (model.experts)
+    table.row("experts",
+              fmt::format("{} of {} for a token in {} layers, which uses {} parameters",
+                          model.experts->top_k, model.experts->count, expert_layer_count(model),
+                          console::grouped(used_parameter_count(model))));
   table.row("model", fmt::format("{} layers × {}, {} heads, vocabulary {}, {}", model.n_layers,
                                  model.d_model, model.n_heads, console::grouped(model.vocab_size),
                                  positions_name(model)));
