@@ -138,6 +138,7 @@ std::vector<std::string> gguf_gaps(model_config const& model) {
       is_gelu(form.activation) ? is_gelu(model.ffn_act_fn) : model.ffn_act_fn == form.activation;
   gaps.require(has_activation, "the FFN's activation is not ",
                is_gelu(form.activation) ? "gelu" : "silu", ", which it always computes");
+  gaps.require(!model.experts, "the FFN has experts, which are not written yet");
   gaps.require(!model.logit_scale, "logits are scaled (logit_scale)");
   gaps.require(!model.final_logit_softcapping, "logits are capped (final_logit_softcapping)");
   add_attention_gaps(model, form, gaps);

@@ -27,7 +27,12 @@ enum class tensor_form : std::uint8_t {
   rows,         ///< the rows of the tensors, one tensor after another
   head_groups,  ///< one tensor: for each head the rows of its query, of its key and of its value
   transposed,   ///< one tensor, [in, out]
+  experts,      ///< one tensor for each expert, for whose number the name's second `*` stands
+  transposed_experts,  ///< the same, [in, out]
 };
+
+/// `pattern` with a number in place of its first `*`, if it has one.
+[[nodiscard]] std::string with_number(std::string_view pattern, std::string_view number);
 
 /// The tensors that hold one layer of the model. A `*` stands for the number of the block.
 struct stored_layer {

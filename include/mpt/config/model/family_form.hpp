@@ -30,6 +30,7 @@ struct rotary_keys {
   std::string_view theta = "rope_theta";
   std::string_view fraction = "";  ///< key of the share of each head that is turned; "": all of it
   double default_fraction = 1;
+  double default_theta = 10000;
 };
 
 class family_form {

@@ -15,6 +15,9 @@ namespace mpt {
 struct llama_defaults {
   std::int64_t key_heads = 0;  ///< 0: as many as query heads
   std::int64_t max_positions = 2048;
+  double norm_eps = 1e-6;
+  rotary_keys rotary = {};
+  bool has_experts = false;
 };
 
 /// The fields that all of them have.

@@ -244,7 +244,7 @@ void family_form::read_rotary(model_config& model, rotary_keys const& keys) {
                       parallel::concat(source_, ": ", section_key));
   section.require_rotary_keys();
   rope_config rope;
-  rope.theta = rotary_number(section, "rope_theta", keys.theta, 10000);
+  rope.theta = rotary_number(section, "rope_theta", keys.theta, keys.default_theta);
   constexpr std::string_view fraction_key = "partial_rotary_factor";
   if (keys.fraction.empty()) {
     for (auto* const form : {this, &section}) {

@@ -16,14 +16,15 @@ void describe_llama(family_form& form, model_config& model, llama_defaults const
   if (takes_default) key_heads = defaults.key_heads;
   form.optional_count("head_dim", model.head_dim);
   form.field("max_position_embeddings", model.max_seq_len, defaults.max_positions);
-  form.epsilon("rms_norm_eps", model.norm_eps, 1e-6);
+  form.epsilon("rms_norm_eps", model.norm_eps, defaults.norm_eps);
   form.field("tie_word_embeddings", model.tie_word_embeddings, false);
   form.probability("attention_dropout", model.attn.attn_pdrop, 0);
   form.initial_values(model.init, false);
   form.activation("hidden_act", model.ffn_act_fn, "silu");
-  form.require_off("num_experts", "mixtures of experts are not supported");
-  form.require_off("num_local_experts", "mixtures of experts are not supported");
-  if (form.writes()) return form.rotary(model, {});
+  if (!defaults.has_experts)
+    for (char const* const key : {"num_experts", "num_local_experts"})
+      form.require_off(key, "this family has no experts");
+  if (form.writes()) return form.rotary(model, defaults.rotary);
   form.require(model.n_heads <= model.d_model, "num_attention_heads", "is larger than hidden_size");
   form.require(model.head_dim || model.d_model % model.n_heads == 0, "num_attention_heads",
                model.n_heads, " must divide hidden_size ", model.d_model,
@@ -37,7 +38,7 @@ void describe_llama(family_form& form, model_config& model, llama_defaults const
   model.attn.norm_type = norm_kind::low_precision_rmsnorm;
   model.no_bias = true;
   model.learned_pos_emb = false;
-  form.rotary(model, {});
+  form.rotary(model, defaults.rotary);
 }
 
 void describe_optional_window(family_form& form, model_config& model) {

@@ -99,7 +99,7 @@ TEST_CASE("hf_causal_lm: each invalid setting gives one message") {
       {"pretrained_model_name_or_path: " + folders.path("other"),
        "f.yaml:1:53: model.pretrained_model_name_or_path: the model in '" + folders.path("other") +
            "' is of type \"opt\"; the families that are trained are mpt, gpt2, gpt_neox, llama, "
-           "mistral, qwen2, qwen3"},
+           "mistral, mixtral, olmoe, qwen2, qwen2_moe, qwen3, qwen3_moe"},
       {"pretrained_model_name_or_path: " + folders.path("empty"),
        "f.yaml:1:53: model.pretrained_model_name_or_path: '" + folders.path("empty") +
            "' holds no config.json; give a Hugging Face folder of a model"},
