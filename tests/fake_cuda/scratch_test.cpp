@@ -108,6 +108,14 @@ TEST_CASE("scratch: every operation takes as many bytes as the meta device count
   CHECK(scratch_of([&](auto& s) {  // three pieces of at most 32 tokens
           ops::embedding_backward(s, matrix(operands, 9, columns), x, vector(ids, rows));
         }) == 4 * 512 + 2 * 3 * columns * sizeof(float) / 256 * 256 + 256 + 9 * rows + 65536);
+  auto const choices = gpu.allocate_zeroed<std::int32_t>(8 * rows);
+  CHECK(scratch_of([&](auto& s) {  // three chunks of at most 32 rows
+          ops::expert_order(s, matrix(choices, rows, 8), matrix(choices, 1, 9), vector(choices, 2),
+                            matrix(choices, rows, 8), {.block_rows = 8 * rows});
+        }) == 2 * 256 + 256);
+  CHECK(scratch_of([&](auto& s) {  // two sets of two such chunks
+          ops::choice_counts(s, matrix(numbers, 2, 9), matrix(choices, rows, 8));
+        }) == 4 * 9 * sizeof(std::int32_t));
   parallel::tensor_view<float, 3> const lse(operands.data(), {2, 4, 7});
   CHECK(scratch_of([&](auto& s) {
           ops::attention(s, heads(numbers, 4), lse, heads(operands, 4), heads(operands, 2),

@@ -25,7 +25,16 @@ configure neox '{"model_type": "gpt_neox", "hidden_size": 64, "num_hidden_layers
 configure gpt2 '{"model_type": "gpt2", "n_embd": 48, "n_layer": 2, "n_head": 4, "vocab_size": 512,
   "n_positions": 64, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0}'
 
-for family in llama neox gpt2; do
+configure olmo2 '{"model_type": "olmo2", "hidden_size": 48, "num_hidden_layers": 2, "vocab_size": 512,
+  "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "max_position_embeddings": 64}'
+configure phi3 '{"model_type": "phi3", "hidden_size": 48, "num_hidden_layers": 2, "vocab_size": 512,
+  "num_attention_heads": 4, "intermediate_size": 96, "max_position_embeddings": 64, "original_max_position_embeddings": 24,
+  "rope_scaling": {"type": "longrope", "short_factor": [1, 1, 1, 1, 1, 1], "long_factor": [1, 2, 3, 4, 5, 6]}}'
+configure gemma3 '{"model_type": "gemma3_text", "hidden_size": 48, "num_hidden_layers": 2, "vocab_size": 512,
+  "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "head_dim": 16, "sliding_window": 9,
+  "max_position_embeddings": 64, "layer_types": ["sliding_attention", "full_attention"]}'
+
+for family in llama neox gpt2 olmo2 phi3 gemma3; do
   sed "s|^model:.*|model: {name: hf_causal_lm, pretrained_model_name_or_path: $family, pretrained: false}|;
     /^  *resid_pdrop/d" small.yaml > "$family.yaml"
   run() { # name, more arguments
@@ -108,13 +117,13 @@ cp -r llama-hf llama-odd
 python3 - llama-odd/config.json << 'END_OF_FILE'
 import json, sys
 config = json.load(open(sys.argv[1]))
-config["rope_scaling"] = {"rope_type": "longrope", "factor": 2.0}
+config["rope_scaling"] = {"rope_type": "proportional", "factor": 2.0}
 json.dump(config, open(sys.argv[1], "w"))
 END_OF_FILE
 train_odd() { "$programs/pretrain" llama.yaml model.pretrained_model_name_or_path=llama-odd model.pretrained=true \
   max_duration=2ba autoresume=false ranks=1 "$@" > log 2>&1; }
 train_odd && fail 'a rope_type that is not supported is taken'
-grep -q 'rope_type: is "longrope"' log || { cat log >&2; fail 'the refusal does not name the type'; }
+grep -q 'rope_type: is "proportional"' log || { cat log >&2; fail 'the refusal does not name the type'; }
 train_odd 'model.config_overrides={rope_scaling: {rope_type: linear, factor: 2.0}}' ||
   { cat log >&2; fail 'the override does not reach the weights'; }
 

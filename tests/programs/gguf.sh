@@ -43,5 +43,21 @@ configure llama '{"model_type": "llama", "num_key_value_heads": 2, "head_dim": 1
 configure qwen2 '{"model_type": "qwen2", "num_key_value_heads": 2, '"$sizes"'}'
 configure qwen3 '{"model_type": "qwen3", "num_key_value_heads": 2, "head_dim": 16, '"$sizes"'}'
 configure neox '{"model_type": "gpt_neox", "rotary_pct": 0.5, '"$sizes"'}'
+configure starcoder2 '{"model_type": "starcoder2", "num_key_value_heads": 2, '"$sizes"'}'
+configure stablelm '{"model_type": "stablelm", "num_key_value_heads": 2, "partial_rotary_factor": 0.5,
+  "tie_word_embeddings": true, '"$sizes"'}'
+configure olmo2 '{"model_type": "olmo2", '"$sizes"'}'
+configure phi3 '{"model_type": "phi3", "num_key_value_heads": 2, "original_max_position_embeddings": 32,
+  "rope_scaling": {"type": "longrope", "short_factor": [1, 1.5, 2, 2.5, 3, 4], "long_factor": [1, 2, 3, 4, 5, 6]}, '"$sizes"'}'
+configure smollm3 '{"model_type": "smollm3", "num_key_value_heads": 2, '"${sizes/layers\": 2/layers\": 4}"'}'
+configure granite '{"model_type": "granite", "num_key_value_heads": 2, "embedding_multiplier": 12.0, "logits_scaling": 8.0,
+  "residual_multiplier": 0.22, "attention_multiplier": 0.125, '"$sizes"'}'
+configure gemma '{"model_type": "gemma", "num_key_value_heads": 1, "head_dim": 16, '"$sizes"'}'
+configure gemma2 '{"model_type": "gemma2", "num_key_value_heads": 2, "head_dim": 16, "query_pre_attn_scalar": 16,
+  "sliding_window": 8, '"$sizes"'}'
+configure gemma3 '{"model_type": "gemma3_text", "num_key_value_heads": 2, "head_dim": 16, "query_pre_attn_scalar": 16,
+  "sliding_window": 8, '"${sizes/layers\": 2/layers\": 6}"'}'
+configure glm4 '{"model_type": "glm4", "num_key_value_heads": 2, "head_dim": 16, '"$sizes"'}'
 configure gpt2 '{"model_type": "gpt2", "n_embd": 48, "n_layer": 2, "n_head": 4, "vocab_size": 512, "n_positions": 64}'
-python3 "$source_root/tests/reference/check_gguf.py" "$programs/convert" run {llama,qwen2,qwen3,neox,gpt2}-run
+python3 "$source_root/tests/reference/check_gguf.py" "$programs/convert" run \
+  {llama,qwen2,qwen3,neox,gpt2,starcoder2,stablelm,olmo2,phi3,smollm3,granite,gemma,gemma2,gemma3,glm4}-run

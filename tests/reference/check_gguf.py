@@ -27,7 +27,9 @@ TYPES = {"float32": gguf.GGMLQuantizationType.F32, "bfloat16": gguf.GGMLQuantiza
          "float16": gguf.GGMLQuantizationType.F16}
 FILE_TYPES = {"float32": 0, "float16": 1, "bfloat16": 32}
 ARCHITECTURES = {"mpt": "mpt", "parallel_mpt": "mpt", "llama": "llama", "mistral": "llama", "qwen2": "qwen2",
-                 "qwen3": "qwen3", "gpt2": "gpt2", "gpt_neox": "gptneox"}
+                 "qwen3": "qwen3", "gpt2": "gpt2", "gpt_neox": "gptneox", "gemma3_text": "gemma3"} | {
+                     name: name for name in ("starcoder2", "stablelm", "olmo2", "phi3", "smollm3", "granite", "gemma", "gemma2",
+                                             "glm4")}
 
 
 def convert(program, source, target, *options):
@@ -75,7 +77,9 @@ def fused(tensors):
 def in_file_order(name, tensor, config):
     """A tensor of a folder as llama.cpp expects its elements."""
     kind = config["model_type"]
-    if kind in ("llama", "mistral") and (".q_proj." in name or ".k_proj." in name):
+    if kind.startswith("gemma") and name.endswith("norm.weight"):
+        return tensor + numpy.float32(1)
+    if kind in ("llama", "mistral", "smollm3", "granite") and (".q_proj." in name or ".k_proj." in name):
         heads = config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"]
         halves = tensor.reshape(heads, 2, -1, *tensor.shape[1:])  # of each head
         return halves.swapaxes(1, 2).reshape(tensor.shape)
@@ -105,7 +109,11 @@ def check_tensors(reader, folder, config, dtype):
         assert tuple(reversed([int(n) for n in held.shape])) == expected.shape, f"{found}: {held.shape}"
         held_bits = numpy.frombuffer(held.data.tobytes(), numpy.uint32 if kind == "float32" else numpy.uint16)
         assert numpy.array_equal(held_bits, rounded(expected, kind).reshape(-1)), f"{found}: values"
-    if "output.weight" in stored and config["model_type"] == "gpt_neox":  # tied, but needed there
+    for kind in ("long", "short"):
+        if f"rope_factors_{kind}.weight" in stored:
+            held = numpy.frombuffer(stored.pop(f"rope_factors_{kind}.weight").data.tobytes(), numpy.float32)
+            assert numpy.allclose(held, config["rope_scaling"][f"{kind}_factor"])
+    if "output.weight" in stored and config["model_type"] in ("gpt_neox", "stablelm", "olmo2"):  # tied, but needed there
         assert stored.pop("output.weight").data.tobytes() == \
             next(t for t in reader.tensors if t.name == "token_embd.weight").data.tobytes()
     assert not stored, f"the file has more tensors: {list(stored)}"

@@ -1,10 +1,10 @@
-"""Makes the committed golden numbers in ../golden/families and ../golden/expert_families: tiny models of each family by transformers' own classes.
+"""Makes the committed golden numbers in ../golden/families: tiny models of each family by transformers' own classes.
 
 Each file holds the config.json that transformers writes, its tensors under its names, and logits, loss and gradients of
 the mean loss in fp64. transformers computes norms and angles in fp32 whatever the type of the model; the fp64 run puts
 fp64 in fp32's place. Parameters are exactly representable in bf16.
 
-    python make_family_golden.py [--out ../golden] [--only NAME]
+    python make_family_golden.py [--out ../golden/families] [--only NAME]
 """
 
 import argparse
@@ -33,9 +33,16 @@ DBRX = {"vocab_size": 29, "d_model": 16, "n_layers": 2, "n_heads": 4, "max_seq_l
 GPT2 = {"vocab_size": 29, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 24, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
         "attn_pdrop": 0.0}
 
+PHI3 = LLAMA | {"pad_token_id": None}
+
 
 def rope(kind, **settings):
     return {"rope_parameters": {"rope_type": kind, "rope_theta": 10000.0} | settings}
+
+
+def longrope(width, **settings):
+    factors = [[1.0 + 0.25 * i for i in range(width // 2)], [2.0 + 1.5 * i for i in range(width // 2)]]
+    return rope("longrope", short_factor=factors[0], long_factor=factors[1], **settings)
 
 
 CASES = {
@@ -66,6 +73,50 @@ CASES = {
     "gpt2_plain": ("gpt2", GPT2),
     "gpt2_untied": ("gpt2", GPT2 | {"n_inner": 24, "tie_word_embeddings": False}),
     "gpt2_gelu": ("gpt2", GPT2 | {"n_head": 2, "activation_function": "gelu", "layer_norm_epsilon": 1e-3}),
+    "starcoder2_window": ("starcoder2", LLAMA | {"num_key_value_heads": 2, "sliding_window": 5}),
+    "starcoder2_few_biases": ("starcoder2", LLAMA | {"num_key_value_heads": 4, "use_bias": False, "norm_epsilon": 1e-3,
+                                                    "tie_word_embeddings": False, "hidden_act": "gelu"}),
+    "stablelm_biases": ("stablelm", LLAMA | {"num_key_value_heads": 2, "use_qkv_bias": True} | rope(
+        "default", partial_rotary_factor=0.5)),
+    "stablelm_plain": ("stablelm", LLAMA | {"num_key_value_heads": 4, "tie_word_embeddings": True} | rope(
+        "default", partial_rotary_factor=1.0)),
+    "olmo2_grouped": ("olmo2", LLAMA | {"num_key_value_heads": 2, "pad_token_id": None}),
+    "olmo2_biases": ("olmo2", LLAMA | {"attention_bias": True, "tie_word_embeddings": True, "rms_norm_eps": 1e-3,
+                                         "pad_token_id": None}
+                     | rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                            original_max_position_embeddings=32)),
+    "phi3_short": ("phi3", PHI3 | {"num_key_value_heads": 2, "original_max_position_embeddings": 12} | longrope(4)),
+    "phi3_long": ("phi3", PHI3 | {"num_attention_heads": 2, "original_max_position_embeddings": 8, "sliding_window": 6,
+                                  "tie_word_embeddings": True} | longrope(6, partial_rotary_factor=0.75)),
+    "phi3_plain": ("phi3", PHI3 | {"num_key_value_heads": 1}),
+    "smollm3_default": ("smollm3", LLAMA | {"no_rope_layer_interval": 2, "num_key_value_heads": 2, "pad_token_id": None}),
+    "smollm3_window": ("smollm3", LLAMA | {"num_key_value_heads": 1, "no_rope_layers": [0, 1], "pad_token_id": None,
+                                           "use_sliding_window": True, "sliding_window": 4, "attention_bias": True,
+                                           "tie_word_embeddings": False}
+                       | rope("yarn", factor=4.0, original_max_position_embeddings=16)),
+    "granite_factors": ("granite", LLAMA | {"num_key_value_heads": 2, "embedding_multiplier": 12.0,
+                                            "residual_multiplier": 0.22, "attention_multiplier": 0.0078125,
+                                            "logits_scaling": 7.0, "tie_word_embeddings": True}),
+    "granite_biases": ("granite", LLAMA | {"attention_bias": True, "attention_multiplier": 0.5}),
+    "gemma_plain": ("gemma", LLAMA | {"num_key_value_heads": 1, "head_dim": 6, "pad_token_id": None}),
+    "gemma2_windows": ("gemma2", LLAMA | {"num_hidden_layers": 3, "num_key_value_heads": 2, "head_dim": 6,
+                                          "sliding_window": 4, "query_pre_attn_scalar": 10, "pad_token_id": None}),
+    "gemma2_uncapped": ("gemma2", LLAMA | {"num_key_value_heads": 4, "head_dim": 4, "attn_logit_softcapping": None,
+                                           "final_logit_softcapping": None, "attention_bias": True,
+                                           "layer_types": ["full_attention", "full_attention"], "pad_token_id": None}),
+    "gemma3_windows": ("gemma3_text", LLAMA | {
+        "num_hidden_layers": 3, "hidden_size": 12, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8,
+        "sliding_window": 4, "query_pre_attn_scalar": 10, "pad_token_id": None,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+            "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0}}}),
+    "gemma3_capped": ("gemma3_text", LLAMA | {"num_key_value_heads": 2, "head_dim": 4, "final_logit_softcapping": 3.0,
+                                              "pad_token_id": None}),
+    "glm4_biases": ("glm4", LLAMA | {"num_key_value_heads": 2, "head_dim": 8, "eos_token_id": 1, "pad_token_id": None}
+                    | rope("default", partial_rotary_factor=0.5)),
+    "glm4_plain": ("glm4", LLAMA | {"num_key_value_heads": 1, "head_dim": 6, "attention_bias": False, "eos_token_id": 1,
+                                    "tie_word_embeddings": True, "pad_token_id": None}
+                   | rope("default", partial_rotary_factor=1.0)),
     "mixtral_plain": ("mixtral", LLAMA | {"num_key_value_heads": 2, "num_local_experts": 4}),
     "mixtral_balanced": ("mixtral", LLAMA | {"num_key_value_heads": 1, "num_local_experts": 3, "sliding_window": 5, "head_dim": 6,
                                             "output_router_logits": True, "router_aux_loss_coef": 0.2}),
@@ -87,7 +138,6 @@ CASES = {
 }
 
 
-EXPERT_FAMILIES = ("dbrx", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe")
 SEEDS = {  # of models of which no token is undecided between two experts (check_choices)
     "mixtral_plain": 6000, "mixtral_balanced": 6010, "olmoe_plain": 6070, "olmoe_balanced": 6000, "qwen3_moe_plain": 6020,
     "qwen3_moe_dense": 6010, "qwen2_moe_shared": 6010, "qwen2_moe_sparse": 6020, "dbrx_plain": 6000, "dbrx_sums": 6000}
@@ -120,7 +170,7 @@ def fill(model, seed):
             if name.endswith("bias"):
                 values *= 0.2
             elif parameter.ndim == 1:  # the weight of a norm
-                values = 1 + 0.2 * values
+                values = 0.2 * values + (0 if model.config.model_type.startswith("gemma") else 1)
             elif "emb" in name or "wte" in name or "wpe" in name:
                 values *= 0.4
             else:
@@ -187,9 +237,7 @@ def make_case(name, family, settings, seed, out):
     config["torch_dtype"] = "float32"
     config["dtype"] = "float32"
     config["architectures"] = [type(model).__name__]
-    folder = out / ("expert_families" if family in EXPERT_FAMILIES else "families")
-    folder.mkdir(parents=True, exist_ok=True)
-    save(tensors, folder / f"{name}.safetensors", {"config": json.dumps(config), "versions": json.dumps(VERSIONS)})
+    save(tensors, out / f"{name}.safetensors", {"config": json.dumps(config), "versions": json.dumps(VERSIONS)})
     print(name, loss.item(), sum(p.numel() for p in model.parameters()))
 
 
@@ -197,8 +245,9 @@ def main():
     parser = argparse.ArgumentParser()
     here = pathlib.Path(__file__).resolve().parent
     parser.add_argument("--only", default="", help="the beginning of names of models")
-    parser.add_argument("--out", type=pathlib.Path, default=here.parent / "golden")
+    parser.add_argument("--out", type=pathlib.Path, default=here.parent / "golden" / "families")
     arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
     for seed, (name, (family, settings)) in enumerate(CASES.items()):
         if name.startswith(arguments.only):
             make_case(name, family, settings, SEEDS.get(name, 5000 + 10 * seed), arguments.out)

@@ -33,6 +33,8 @@ struct batch_result {
   double gradient_norm = 0;
   double gradient_scale = 1;  ///< from the summed gradient to the clipped mean
   std::vector<parallel::train::tensor_squares<double>> const* tensors = nullptr;  ///< may be empty
+  std::vector<double> const* record = nullptr;  ///< step_result::record; may be empty
+  double loss_tokens = 1;
 };
 
 /// One finished evaluation set.

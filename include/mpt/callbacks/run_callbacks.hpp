@@ -4,15 +4,16 @@
 #include <mpt/callbacks/early_stopper.hpp>
 #include <mpt/callbacks/kill_loss_spike.hpp>
 #include <mpt/callbacks/monitors.hpp>
+#include <mpt/callbacks/routing_monitor.hpp>
 #include <mpt/config/train.hpp>
 
 namespace mpt {
 
 /// The callbacks in the order in which events reach them.
-using run_callbacks = callback_list<nan_monitor, optimizer_monitor, kill_loss_spike, early_stopper>;
+using run_callbacks =
+    callback_list<nan_monitor, optimizer_monitor, routing_monitor, kill_loss_spike, early_stopper>;
 
-/// The callbacks that a configuration names.
-[[nodiscard]] run_callbacks make_callbacks(callbacks_config const& callbacks,
-                                           data_config const& data, training_clock const& clock);
+/// The callbacks of a run with this configuration.
+[[nodiscard]] run_callbacks make_callbacks(train_config const& config, training_clock const& clock);
 
 }  // namespace mpt

@@ -11,8 +11,8 @@
 // where all heads together are as wide as the model; if they have another width w, attention has
 // 2 d w + 2 d g and biases w + 2 g and d in place of its terms. A layer that reuses keys has
 // 2 d g fewer (biases 2 g, qk_ln g, bias g). A gated FFN adds L (d h + bias: h), an untied lm_head
-// adds V d; with rmsnorm no norm has a bias. For form (a) with
-// g = d, h = 4d the number is V d + S d + L (12 d^2 + 13 d) + 2 d.
+// adds V d; norms on both sides add 2 d (biases 2 d); with rmsnorm no norm has a bias. For form (a)
+// with g = d, h = 4d the number is V d + S d + L (12 d^2 + 13 d) + 2 d.
 #pragma once
 
 #include <array>
@@ -34,6 +34,10 @@ namespace mpt {
 
 /// `ffn_config.ffn_type`: down(f(up(x))), or gated: down(f(gate(x)) * up(x)).
 enum class ffn_kind { mptmlp, mptglu };
+
+/// Where the norms of attention and of the FFN are: in front of them, behind them, before their
+/// results are added to the residual stream, or on both sides.
+enum class norm_position { input, output, both };
 
 /// LLM Foundry's `init_config.name`.
 enum class init_scheme {
@@ -87,14 +91,20 @@ struct model_config {
   std::optional<bool> attention_bias;  ///< whether Wqkv has a bias; none: the opposite of no_bias
   std::optional<bool> out_proj_bias;   ///< whether out_proj has one; none: the opposite of no_bias
   bool parallel_residual = false;      ///< the FFN reads the block's input, as attention does
+  std::optional<bool> norm_bias;       ///< whether layernorms have one; none: not with no_bias
+  norm_position branch_norms = norm_position::input;
   norm_kind norm_type = norm_kind::low_precision_layernorm;
   double norm_eps = 1e-5;
+  bool norm_unit_offset = false;      ///< norms multiply by 1 + weight
+  double embedding_scale = 1;         ///< factor of tokens' embeddings, rounded to their type
+  double residual_scale = 1;          ///< factor of attention's and the FFN's results
   double embedding_fraction = 1;      ///< share of the embeddings' gradient that is kept
   std::optional<double> logit_scale;  ///< logits are multiplied by it
   std::optional<double> final_logit_softcapping;  ///< cap c after scaling: c tanh(logits / c)
   bool tie_word_embeddings = true;                ///< false: a separate lm_head without bias
   ffn_kind ffn_type = ffn_kind::mptmlp;           ///< with experts: the form of each of them
   std::optional<experts_config> experts;          ///< none: feed-forward layers are dense
+  bool fused_gate = false;  ///< `ffn_config.fused_gate`: one gate_up_proj for gate and up
   parallel::ops::activation_kind ffn_act_fn = parallel::ops::activation_kind::gelu;
   attention_config attn;
   std::vector<layer_override> layers;  ///< `block_overrides` layer by layer; empty: all are alike
@@ -136,6 +146,12 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
 /// Whether a norm of this kind has a bias in addition to its weight.
 [[nodiscard]] bool has_norm_bias(model_config const& model, norm_kind kind);
 
+/// Whether attention and FFN have norms in front of them.
+[[nodiscard]] bool has_input_norms(model_config const& model);
+
+/// Whether attention and FFN have norms behind them.
+[[nodiscard]] bool has_output_norms(model_config const& model);
+
 /// The number of key heads, which is that of value heads.
 [[nodiscard]] std::int64_t kv_heads(model_config const& model);
 
@@ -160,9 +176,6 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
 
 /// The kind of position encoding in words, for messages.
 [[nodiscard]] std::string_view positions_name(model_config const& model);
-
-/// Scale of the attention scores, in which the factor of YaRN on queries and keys is included.
-[[nodiscard]] double softmax_scale(model_config const& model);
 
 /// Fails unless a model of this shape can be built. `prefix` names the configuration's source in
 /// the message.

@@ -55,8 +55,11 @@ struct gguf_rows {
 struct gguf_source {
   gguf_tensor tensor;
   std::vector<gguf_rows> rows = {};
-  /// Rows of a head whose first and second half alternate in the file; 0: rows are as they are
+  /// Rows of a head, of which the first and second half of `turned_rows` alternate in the file; 0:
+  /// rows are as they are
   parallel::index interleaved_rows = 0;
+  parallel::index turned_rows = 0;
+  float addend = 0;                ///< is added to each element
   std::vector<float> values = {};  ///< the elements, where they come from no parameter
 };
 

@@ -7,7 +7,8 @@
 // configuration says. Linear scaling divides all frequencies by the factor. Llama 3.1's scaling
 // divides only those of long wavelengths, which turn less than once in the sequence length of
 // training, with a smooth transition. YaRN does so too, with a transition that is linear in the
-// index i. The formulas are those of transformers' modeling_rope_utils, computed in double.
+// index i. LongRoPE divides each frequency by a factor of its own. The formulas are those of
+// transformers' modeling_rope_utils, computed in double.
 #pragma once
 
 #include <cstddef>
@@ -30,12 +31,12 @@ struct attention_positions {
   double temperature_floor_scale = 1.0;  ///< positions between two steps of the queries' factor
 
   /// Applies the positions to the queries and keys of `packed`, in place. `first` is the position
-  /// of the first row of every sequence.
+  /// of the first row of every sequence, which may grow to `length` positions.
   template <class T, class Stream>
   void forward(parallel::context<Stream>& c, parallel::ops::head_layout const& heads,
-               matrix_view<T> packed, index first) const {
+               matrix_view<T> packed, index first, index length) const {
     scale_queries(c, heads, packed, first);
-    rotary.forward(c, heads, packed, first);
+    rotary.forward(c, heads, packed, first, length);
   }
 
   /// Turns the gradients of the results of forward() into those of its inputs, in place.
@@ -79,6 +80,15 @@ struct attention_positions {
 /// them, or rotary_dim / 2.
 [[nodiscard]] std::vector<double> rotary_frequencies(rope_config const& rope,
                                                      std::int64_t head_dim);
+
+/// LongRoPE's frequencies of sequences longer than short_length; empty for other positions.
+[[nodiscard]] std::vector<double> long_frequencies(rope_config const& rope, std::int64_t head_dim);
+
+/// LongRoPE's number of positions trained on; 0 for other positions.
+[[nodiscard]] std::int64_t short_length(rope_config const& rope);
+
+/// LongRoPE's factor of the turned elements of queries and keys; 1 for other positions.
+[[nodiscard]] double rotary_scale(rope_config const& rope);
 
 /// xPos's logarithmic growth of the same pairs per position, ln((2i + 0.4 D) / 1.4 D) /
 /// xpos_scale_base (Sun et al., 2022, with flash-attention's constants). It is negative: queries of

@@ -1,7 +1,7 @@
-// One block: x + attention(norm(x)), then x + feed_forward(norm(x)), pre-norm; or both of the same
-// x. Attention and feed-forward layer are regions of the tensor axis: neither compiles without its
-// row_linear. The block, its two branches and the layers in them can each recompute their
-// activations in the backward pass.
+// One block: x + attention(norm(x)), then x + feed_forward(norm(x)), pre-norm, or with norms behind
+// attention and feed-forward layer; or both of the same x. Attention and feed-forward layer are
+// regions of the tensor axis: neither compiles without its row_linear. The block, its two branches
+// and the layers in them can each recompute their activations in the backward pass.
 #pragma once
 
 #include <utility>
@@ -13,6 +13,7 @@
 #include <parallel/layer/dropout.hpp>
 #include <parallel/layer/either.hpp>
 #include <parallel/layer/feed_forward.hpp>
+#include <parallel/layer/normed_branch.hpp>
 #include <parallel/layer/recompute.hpp>
 #include <parallel/layer/residual_pair.hpp>
 #include <parallel/layer/sequential.hpp>
@@ -27,6 +28,7 @@ using parallel::dropout;
 using parallel::kv_cache;
 using parallel::linear;
 using parallel::norm;
+using parallel::normed_branch;
 using parallel::recompute;
 using parallel::residual;
 using parallel::residual_pair;
@@ -55,8 +57,8 @@ template <class T, class Comm = any_communicator>
 using feed_forward = parallel::either<dense_feed_forward<T, Comm>, mixture<T, Comm>>;
 
 /// dropout(Layer(norm(x))), where the layer is divided over the tensor axis.
-template <class Layer, class T = typename Layer::element>
-using inner_branch = recompute<dropout<sequential<norm<T>, recompute<Layer>>>>;
+template <class Layer>
+using inner_branch = recompute<dropout<normed_branch<recompute<Layer>>>>;
 
 /// x + dropout(Layer(norm(x))).
 template <class Layer>
@@ -71,21 +73,21 @@ using block =
 template <class T, class Comm = any_communicator>
 [[nodiscard]] typename attention<T, Comm>::saved& attention_activations(
     typename block<T, Comm>::saved& activations) {
-  return std::get<1>(activations.inner.first.inner).inner;
+  return std::get<1>(activations.inner.first.inner.inner).inner;
 }
 
 /// The mixture of experts of a block; null where its feed-forward layer is dense.
 template <class T, class Comm = any_communicator>
 [[nodiscard]] mixture<T, Comm>* find_mixture(block<T, Comm>& layers) {
-  auto& branch_layers = layers.inner.second.inner.inner.inner.layers;  // of recompute<dropout<...>>
-  return std::get_if<mixture<T, Comm>>(&std::get<1>(branch_layers).inner.layer);
+    auto& normed = layers.inner.second.inner.inner.inner;  // in recompute<dropout<...>>
+  return std::get_if<mixture<T, Comm>>(&std::get<1>(normed.inner.layers).inner.layer);
 }
 
 /// The saved activations of a block's mixture of experts.
 template <class T, class Comm = any_communicator>
 [[nodiscard]] typename mixture<T, Comm>::saved& mixture_activations(
     typename block<T, Comm>::saved& activations) {
-  return std::get<1>(activations.inner.second.inner).inner.second;
+    return std::get<1>(activations.inner.second.inner.inner).inner.second;
 }
 
 }  // namespace mpt

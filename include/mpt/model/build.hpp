@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <mpt/config/model.hpp>
 #include <mpt/config/model/recompute.hpp>
@@ -99,14 +100,14 @@ class layer_builder {
     // a norm in front of a layer that recomputes is not droppable: that layer reads its input a
     // second time, before the norm is recomputed
     auto attention_branch =
-        make_branch(prefix + "norm_1", recompute_options.cheap && !recompute_options.attention,
+        make_branch(prefix, "norm_1", recompute_options.cheap && !recompute_options.attention,
                     recompute(make_attention(prefix + "attn.", i), recompute_options.attention),
-                    prefix + "resid_attn_dropout", recompute_options.attention_branch);
+                    "resid_attn_dropout", recompute_options.attention_branch);
     auto feed_forward_branch =
-        make_branch(prefix + "norm_2", recompute_options.cheap && !recompute_options.feed_forward,
+        make_branch(prefix, "norm_2", recompute_options.cheap && !recompute_options.feed_forward,
                     recompute(make_feed_forward(prefix + "ffn.", i, recompute_options.cheap),
                               recompute_options.feed_forward),
-                    prefix + "resid_ffn_dropout", recompute_options.feed_forward_branch);
+                    "resid_ffn_dropout", recompute_options.feed_forward_branch);
     return block<T, Comm>(
         {std::move(attention_branch), std::move(feed_forward_branch), config_.parallel_residual},
         recompute_options.block);
@@ -116,24 +117,29 @@ class layer_builder {
   [[nodiscard]] norm<T> make_norm(std::string const& name, norm_kind kind, index width,
                                   parameter_replication replication) const {
     norm<T> out;
-    out.weight = {name + ".weight", {width}, constant_init{1.0F}};
+    out.weight = {name + ".weight", {width}, constant_init{config_.norm_unit_offset ? 0.0F : 1.0F}};
     if (has_norm_bias(config_, kind)) out.bias = {name + ".bias", {width}};
     out.weight.replicated(replication);
     out.bias.replicated(replication);
     out.eps = config_.norm_eps;
+    out.weight_offset = config_.norm_unit_offset ? 1 : 0;
     out.rule = is_rms(kind) ? parallel::norm_rule::rms : parallel::norm_rule::layer;
     return out;
   }
 
   template <class Layer>
-  [[nodiscard]] auto make_branch(std::string const& norm_name, bool recompute_norm, Layer layer,
-                                 std::string const& dropout_name, bool recompute_branch) const {
-    auto norm_layer = make_norm(norm_name);
-    norm_layer.is_droppable = recompute_norm;
-    return residual(
-        recompute(dropout(sequential(std::move(norm_layer), std::move(layer)),
-                          static_cast<float>(config_.resid_pdrop), stream_id(dropout_name)),
-                  recompute_branch));
+  [[nodiscard]] auto make_branch(std::string const& prefix, std::string const& norm_name,
+                                 bool recompute_norm, Layer layer, std::string const& dropout_name,
+                                 bool recompute_branch) const {
+    norm<T> input_norm;
+    if (has_input_norms(config_)) input_norm = make_norm(prefix + norm_name);
+    input_norm.is_droppable = recompute_norm;
+    normed_branch<Layer> branch{sequential(std::move(input_norm), std::move(layer))};
+    if (has_output_norms(config_)) branch.output_norm = make_norm(prefix + "post_" + norm_name);
+    branch.scale = static_cast<accumulate_t<T>>(config_.residual_scale);
+    return residual(recompute(dropout(std::move(branch), static_cast<float>(config_.resid_pdrop),
+                                      stream_id(prefix + dropout_name)),
+                              recompute_branch));
   }
 
   /// The adapter of a projection, initialised as PEFT does: A by kaiming_uniform_(a=√5), B zero.
@@ -247,7 +253,7 @@ class layer_builder {
     layer.out =
         make_last_projection(prefix + "out_proj", model_heads.width(),
                              rows_of_heads(queries, model_heads.dim), has_out_proj_bias(config_));
-    layer.scores = {.scale = softmax_scale(config_),
+    layer.scores = {.scale = softmax_scale(attn, model_heads.dim),
                     .dropout = {.probability = static_cast<float>(attn.attn_pdrop),
                                 .first_head = queries.begin,
                                 .heads = model_heads.heads},
@@ -263,7 +269,10 @@ class layer_builder {
       layer.positions.rotary = {.frequencies = rotary_frequencies(*attn.rope, layer.layout.dim),
                                 .growths = rotary_growths(*attn.rope, layer.layout.dim),
                                 // the middle keeps xPos's factors close to 1 at all positions
-                                .origin = config_.max_seq_len / 2};
+                                .origin = config_.max_seq_len / 2,
+                                .scale = rotary_scale(*attn.rope),
+                                .long_frequencies = long_frequencies(*attn.rope, layer.layout.dim),
+                                .short_length = short_length(*attn.rope)};
     }
     layer.positions.temperature_scale = attn.temperature.attn_scale;
     layer.positions.temperature_floor_scale = attn.temperature.floor_scale;
@@ -345,6 +354,7 @@ class layer_builder {
     if (experts.shared_hidden) {
       out.shared = make_experts<typename mixture<T, Comm>::shared_layer>(
           prefix + "shared_expert.", 1, *experts.shared_hidden, 1);
+      out.shared->choose.adds_losses = false;
       if (experts.has_shared_gate) {
         out.shared->choose.weight = router_weight(prefix + "shared_expert_gate.weight", 1);
         out.shared->choose.route.score = parallel::ops::router_score::sigmoid;
@@ -365,13 +375,19 @@ class layer_builder {
     auto const local_units =
         position_.part_of(hidden, "the hidden width of the feed-forward layer");
     dense_feed_forward<T, Comm> out;
-    auto const make_projection = [&](char const* suffix) {
+    auto const make_projection = [&](char const* suffix, std::vector<row_range> const& units) {
+      index const rows = hidden * std::ssize(units);
       return parallel::tensor::keep_outputs(
-          position_, make_linear(prefix + suffix, hidden, d, initial_.linear(hidden, d), has_bias),
-          {local_units});
+          position_, make_linear(prefix + suffix, rows, d, initial_.linear(hidden, d), has_bias),
+          units);
     };
-    out.up = {groups_.tensor, make_projection("up_proj")};
-    if (config_.ffn_type == ffn_kind::mptglu) out.gate = make_projection("gate_proj");
+    row_range const packed_units{hidden + local_units.begin, local_units.count};
+    out.up_has_gate = config_.fused_gate;
+    out.up = {groups_.tensor, config_.fused_gate
+                                  ? make_projection("gate_up_proj", {local_units, packed_units})
+                                  : make_projection("up_proj", {local_units})};
+    if (config_.ffn_type == ffn_kind::mptglu && !config_.fused_gate)
+      out.gate = make_projection("gate_proj", {local_units});
     out.down = make_last_projection(prefix + "down_proj", hidden, local_units, has_bias);
     out.activate = {.kind = config_.ffn_act_fn, .is_droppable = recompute_activation};
     return out;

@@ -108,18 +108,11 @@ class model {
     return !groups_.experts.is_single_rank() && groups_.expert_buffer != 0;
   }
   [[nodiscard]] bool has_overflowed(std::span<double const> record) const {
-    auto const size =
-        static_cast<std::size_t>(parallel::ops::routing_record_size(config_.experts->count));
-    auto const place = static_cast<std::size_t>(config_.experts->count) +
-                       static_cast<std::size_t>(parallel::ops::routing_number::overflowed);
-    for (std::size_t i = place; i < record.size(); i += size)
-      if (record[i] > 0) return true;
-    return false;
+    return parallel::ops::has_overflowed(record, config_.experts->count);
   }
   void grow_buffers() {
-    groups_.expert_buffer *= 2;
-    // more than one rank's rows for each of the others never come
-    if (groups_.expert_buffer >= groups_.experts.size()) groups_.expert_buffer = 0;
+    groups_.expert_buffer =
+        parallel::tensor::grown_buffer(groups_.expert_buffer, groups_.experts.size());
   }
 
   /// Keys and values, by the block that makes them, to which blocks attend in addition to their
@@ -207,6 +200,7 @@ class model {
   [[nodiscard]] matrix_view<T> embed(context<Stream>& c, microbatch const& b) const {
     c.document_begins = documents(b);
     auto x = tokens_.forward(c, b.ids);
+    if (embedding_scale() != 1) ops::scale(c.stream, x.span(), embedding_scale());
     auto const add = [&](index row, index count, index sequence, index first) {
       ops::add_positions(c.stream, x.slice(row, row + count), positions_.value(), sequence,
                          {.first = first});
@@ -238,6 +232,12 @@ class model {
         ops::add_positions_backward(c.stream, positions_.gradient(),
                                     gradient.slice(row, row + count), sequence, {.first = first});
       });
+    if (embedding_scale() != 1) {
+      auto const scaled = c.template allocate<T, 2>(gradient.extents());
+      ops::copy(c.stream, scaled.span(), gradient.span());
+      ops::scale(c.stream, scaled.span(), embedding_scale());
+      gradient = scaled;
+    }
     tokens_.backward_weight(c, b.ids, gradient);
   }
 
@@ -288,6 +288,12 @@ class model {
       c.for_each_run(rows, [&](index row, index count, std::uint64_t, index position) {
         f(row, count, count, position);
       });
+  }
+
+  /// transformers' Gemma rounds this factor to the type of the embeddings.
+  [[nodiscard]] accumulate_t<T> embedding_scale() const {
+    using A = accumulate_t<T>;
+    return static_cast<A>(static_cast<T>(static_cast<A>(config_.embedding_scale)));
   }
 
   template <class Stream>

@@ -26,7 +26,7 @@ struct run_context {
         host(stream),
         data(std::move(batches)),
         clock(clock_of(config.data, config.run, data->batches_per_epoch())),
-        callbacks(make_callbacks(config.callbacks, config.data, clock)),
+        callbacks(make_callbacks(config, clock)),
         control(std::move(say)) {}
 
   train_config const& config;

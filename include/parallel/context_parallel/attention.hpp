@@ -106,7 +106,7 @@ struct attention {
                                       saved& state) const {
     auto const computed = query_key.forward(c, computed_layout(), projected, state.query_key);
     if (!state.caches.empty()) return attend_cached(c, computed, state.caches);
-    positions.forward(c, computed_layout(), computed, 0);
+    positions.forward(c, computed_layout(), computed, 0, c.whole_sequence());
     state.core = {
         .layout = layout, .options = options(c), .packed = packed_rows(c, computed, state.shared)};
     return state.core.attend(c, ranks);
@@ -190,7 +190,8 @@ struct attention {
       index const end = row + c.sequence;
       auto const rows = computed.slice(row, end);
       auto const values = ops::rows_view<T>(values_of_rows.slice(row, end));
-      positions.forward(c, computed_layout(), rows, first_position(c.sequence, cache));
+      positions.forward(c, computed_layout(), rows, first_position(c.sequence, cache),
+                        cache.rows.extent(0));
       matrix_view<T const> const packed = rows;
       if (has_own_keys) cache.append(c.stream, layout, packed);
       ops::attention(c.stream, layout.split(values, c.sequence), tensor_view<accumulate_t<T>, 3>{},

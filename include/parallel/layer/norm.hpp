@@ -1,6 +1,7 @@
 // norm: each row is normalised, by one of two rules chosen at run time:
 //   layer  y = (x - mean) / sqrt(variance + eps) * weight + bias   (Ba, Kiros, Hinton, 2016)
 //   rms    y = x / sqrt(mean(x²) + eps) * weight                   (Zhang, Sennrich, 2019)
+// With a weight_offset the factor is weight + weight_offset.
 // Statistics are kept in the accumulation type. Where a device can (ops::sums_norm_gradients), the
 // pass that computes the input's gradient also leaves partial sums, from which the weights'
 // gradients are computed without a second read of the rows.
@@ -28,6 +29,7 @@ struct norm {
   parameter<T, 1> weight;  ///< [width]
   parameter<T, 1> bias;    ///< [width], or absent; always absent with rms
   double eps = 1e-5;
+  double weight_offset = 0;  ///< 1: rows are multiplied by 1 + weight (Gemma)
   norm_rule rule = norm_rule::layer;
   bool is_droppable = false;  ///< the result may be dropped and recomputed (dropped.hpp)
 
@@ -90,10 +92,11 @@ struct norm {
   template <class Stream>
   void apply(context<Stream>& c, ops::rows_view<T> y, saved const& state) const {
     if (rule == norm_rule::rms)
-      ops::rms_norm(c.stream, y, state.rstd, state.x, weight.value(), {.eps = eps});
+      ops::rms_norm(c.stream, y, state.rstd, state.x, weight.value(),
+                    {.eps = eps, .weight_offset = weight_offset});
     else
       ops::layer_norm(c.stream, y, state.mean, state.rstd, state.x, weight.value(), bias.value(),
-                      {.eps = eps});
+                      {.eps = eps, .weight_offset = weight_offset});
   }
 
   template <class Stream>
@@ -119,16 +122,17 @@ struct norm {
     if constexpr (ops::sums_norm_gradients<Stream>)
       if (!state.weight_sums.empty())
         return ops::norm_gradients(c.stream, dx, state.weight_sums, state.bias_sums, dy, state.x,
-                                   weight.value(), state.mean, state.rstd, summand);
+                                   weight.value(), state.mean, state.rstd, summand, weight_offset);
     if (rule == norm_rule::rms)
-      ops::rms_norm_backward_input(c.stream, dx, dy, state.x, weight.value(), state.rstd, summand);
+      ops::rms_norm_backward_input(c.stream, dx, dy, state.x, weight.value(), state.rstd, summand,
+                                   weight_offset);
     else
       ops::layer_norm_backward_input(c.stream, dx, dy, state.x, weight.value(), state.mean,
-                                     state.rstd, summand);
+                                     state.rstd, summand, weight_offset);
   }
 
   void visit_parameters(auto&& visit) {
-    visit(weight);
+    if (weight.is_present()) visit(weight);
     if (bias.is_present()) visit(bias);
   }
 };

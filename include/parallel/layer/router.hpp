@@ -35,8 +35,8 @@ struct router {
   float jitter = 0.0F;                 ///< eps of ops::jitter on the input in training
   std::uint32_t jitter_operation = 0;  ///< stream_id of a name unique in the model
   index layer = 0;                     ///< the number of this router among those of the model
-  /// Whether this rank's gradients include those of the losses: one rank of those that route the
-  /// same rows does so.
+  /// Whether this rank's gradients include those of the losses, and whether it reports: one rank of
+  /// those that route the same rows does so.
   bool adds_losses = true;
 
   struct saved {

@@ -24,6 +24,7 @@
 #pragma once
 
 #include <cstddef>
+#include <tuple>
 #include <type_traits>
 
 #include <parallel/core/tensor.hpp>

@@ -17,6 +17,12 @@
 
 namespace parallel::tensor {
 
+/// Twice the room of `buffer` (expert_ranks::buffer) among `ranks` ranks, or 0 for all that could
+/// come.
+[[nodiscard]] inline double grown_buffer(double buffer, int ranks) {
+  return 2 * buffer < ranks ? 2 * buffer : 0.0;
+}
+
 template <class Comm>
 struct expert_ranks {
   axis_group<axis::context, Comm> context;  ///< they hold other rows of the same sequences

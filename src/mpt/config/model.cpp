@@ -25,7 +25,15 @@ bool is_default_head_dim(model_config const& model) {
 std::int64_t query_width(model_config const& model) { return model.n_heads * head_dim(model); }
 
 bool has_norm_bias(model_config const& model, norm_kind kind) {
-  return !model.no_bias && !is_rms(kind);
+  return model.norm_bias.value_or(!model.no_bias) && !is_rms(kind);
+}
+
+bool has_input_norms(model_config const& model) {
+  return model.branch_norms != norm_position::output;
+}
+
+bool has_output_norms(model_config const& model) {
+  return model.branch_norms != norm_position::input;
 }
 
 std::int64_t kv_heads(model_config const& model) {
@@ -76,14 +84,6 @@ std::string_view positions_name(model_config const& model) {
   return model.learned_pos_emb ? "learned positions" : "no positions";
 }
 
-double softmax_scale(model_config const& model) {
-  auto const* const yarn =
-      model.attn.rope ? std::get_if<yarn_rope>(&model.attn.rope->scaling) : nullptr;
-  double const growth = yarn != nullptr ? yarn->attention_factor : 1;
-  return growth * growth *
-         model.attn.softmax_scale.value_or(1 / std::sqrt(static_cast<double>(head_dim(model))));
-}
-
 void check_model(model_config const& model, std::string_view prefix) {
   auto const require_range = [&](std::int64_t value, std::int64_t largest, std::string_view name) {
     parallel::require(value >= 1 && value <= largest, prefix, name, " must be from 1 to ", largest,
@@ -118,6 +118,12 @@ void check_model(model_config const& model, std::string_view prefix) {
   parallel::require(model.embedding_fraction > 0 && model.embedding_fraction <= 1, prefix,
                     "embedding_fraction must be above 0 and at most 1, found ",
                     model.embedding_fraction);
+  for (auto const& [name, factor] : {std::pair{"embedding_scale", model.embedding_scale},
+                                     std::pair{"residual_scale", model.residual_scale}})
+    parallel::require(factor > 0 && std::isfinite(factor), prefix, name,
+                      " must be a number above 0, found ", factor);
+  parallel::require(!model.fused_gate || model.ffn_type == ffn_kind::mptglu, prefix,
+                    "ffn_config.fused_gate belongs to ffn_type mptglu, which has a gate");
   if (model.final_logit_softcapping)
     parallel::require(*model.final_logit_softcapping > 0, prefix,
                       "final_logit_softcapping must be above 0, or null for none, found ",
@@ -148,6 +154,8 @@ void check_model(model_config const& model, std::string_view prefix) {
     parallel::require(!layer.reuse_kv_layer_idx || static_cast<std::int64_t>(i) + offset >= 0,
                       prefix, "block_overrides: reuse_kv_layer_idx ", offset, " of layer ", i,
                       " leads before the first layer");
+    parallel::require(!layer.rope_theta || (model.attn.rope && !layer.nope), prefix,
+                      "block_overrides: rope_theta belongs to rope, which the layer does not have");
     check_attention(with_overrides(model.attn, layer), model.n_heads, head_dim(model), prefix);
     parallel::require(!(layer.nope && model.learned_pos_emb), prefix,
                       "block_overrides: nope switches rope or ALiBi off in a layer; it cannot be "
@@ -178,8 +186,9 @@ std::int64_t non_embedding_parameter_count(model_config const& model) {
   std::int64_t const input_projections = ffn_matrix_count(model) - 1;
   std::int64_t const ffn =
       (input_projections + 1) * d * hidden + (model.no_bias ? 0 : input_projections * hidden + d);
+  std::int64_t const norms = has_input_norms(model) + has_output_norms(model);
   std::int64_t const mixtures = expert_layer_count(model);
-  return model.n_layers * (attention + 2 * norm) + (model.n_layers - mixtures) * ffn +
+  return model.n_layers * (attention + 2 * norms * norm) + (model.n_layers - mixtures) * ffn +
          (mixtures > 0 ? mixtures * expert_layer_parameters(model) : 0) -
          key_reuses(model) * reused_parameters + norm;
 }

@@ -4,9 +4,11 @@
 #include <array>
 #include <cmath>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
+#include <mpt/config/model/gemma_form.hpp>
 #include <mpt/model/attention_positions.hpp>
 #include <parallel/core/error.hpp>
 
@@ -22,7 +24,7 @@ constexpr gguf_form mpt_gguf{.architecture = "mpt",
                              .joins_projections = true};
 
 /// llama.cpp's names of layers, by ours. A `*` stands for the number of the block.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 16> layer_names{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 19> layer_names{
     {{"transformer.wte", "token_embd"},
      {"transformer.wpe", "position_embd"},
      {"transformer.blocks.*.norm_1", "blk.*.attn_norm"},
@@ -33,7 +35,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 16> layer_na
      {"transformer.blocks.*.attn.q_ln", "blk.*.attn_q_norm"},
      {"transformer.blocks.*.attn.k_ln", "blk.*.attn_k_norm"},
      {"transformer.blocks.*.attn.out_proj", "blk.*.attn_output"},
+     {"transformer.blocks.*.post_norm_1", "blk.*.post_attention_norm"},
      {"transformer.blocks.*.norm_2", "blk.*.ffn_norm"},
+     {"transformer.blocks.*.post_norm_2", "blk.*.post_ffw_norm"},
+     {"transformer.blocks.*.ffn.gate_up_proj", "blk.*.ffn_up"},
      {"transformer.blocks.*.ffn.gate_proj", "blk.*.ffn_gate"},
      {"transformer.blocks.*.ffn.up_proj", "blk.*.ffn_up"},
      {"transformer.blocks.*.ffn.down_proj", "blk.*.ffn_down"},
@@ -75,8 +80,7 @@ void add_attention_gaps(model_config const& model, gguf_form const& form, gap_li
                "queries have a temperature "
                "(attn_temperature_tuning)");
   gaps.require(model.layers.empty(), "layers differ from each other (block_overrides)");
-  gaps.require(model.family == "qwen3" || !attn.qk_gn,
-               "queries and keys are normalised head by head (qk_gn)");
+  gaps.require(!attn.qk_gn, "queries and keys are normalised head by head (qk_gn)");
   gaps.require(!attn.qk_ln,
                "whole queries and keys are normalised (qk_ln), on which its present code stops "
                "with a failed assertion");
@@ -104,6 +108,8 @@ void add_position_gaps(model_config const& model, gguf_form const& form, gap_lis
   gaps.require(form.has_frequency_factors || !std::holds_alternative<llama3_rope>(rope.scaling),
                "rotary positions are scaled as Llama 3's are, which it holds for Llama's "
                "architecture alone");
+  gaps.require(form.architecture == "phi3" || !std::holds_alternative<long_rope>(rope.scaling),
+               "rotary positions are LongRoPE's, which it holds for Phi-3 alone");
   auto const* const yarn = std::get_if<yarn_rope>(&rope.scaling);
   if (yarn == nullptr) return;
   yarn_rope const with_defaults{
@@ -122,8 +128,10 @@ gguf_form gguf_form_of(model_config const& model) {
   return family == nullptr ? mpt_gguf : family->gguf;
 }
 
-std::vector<std::string> gguf_gaps(model_config const& model) {
-  auto const form = gguf_form_of(model);
+std::vector<std::string> gguf_gaps(model_config const& whole_model) {
+  auto const form = gguf_form_of(whole_model);
+  auto model = whole_model;
+  if (form.remove_held != nullptr) form.remove_held(model);
   gap_list gaps;
   gaps.require(!form.architecture.empty(), "it has no architecture for the family ", model.family);
   bool const is_mpt = model.family == "mpt";
@@ -139,6 +147,12 @@ std::vector<std::string> gguf_gaps(model_config const& model) {
   gaps.require(has_activation, "the FFN's activation is not ",
                is_gelu(form.activation) ? "gelu" : "silu", ", which it always computes");
   gaps.require(!model.experts, "the FFN has experts, which are not written yet");
+  gaps.require(model.branch_norms == norm_position::input,
+               "norms are behind attention and FFN (branch_norms)");
+  gaps.require(!model.norm_unit_offset, "norms multiply by 1 + weight (norm_unit_offset)");
+  gaps.require(model.embedding_scale == 1, "embeddings are scaled (embedding_scale)");
+  gaps.require(model.residual_scale == 1,
+               "results of attention and FFN are scaled (residual_scale)");
   gaps.require(!model.logit_scale, "logits are scaled (logit_scale)");
   gaps.require(!model.final_logit_softcapping, "logits are capped (final_logit_softcapping)");
   add_attention_gaps(model, form, gaps);
@@ -152,6 +166,11 @@ std::vector<std::string> gguf_notes(model_config const& model) {
     notes.emplace_back(
         "llama.cpp computes GELU by its tanh approximation, which is off by at most 0.0005, and on "
         "CPUs rounds it to half precision");
+  if (auto const* const scaling =
+          model.attn.rope ? std::get_if<long_rope>(&model.attn.rope->scaling) : nullptr)
+    notes.push_back(parallel::concat(
+        "llama.cpp takes LongRoPE's long factors where its context is longer than ",
+        scaling->original_max_position_embeddings, " tokens, whatever the length of the text"));
   return notes;
 }
 
@@ -190,17 +209,38 @@ std::vector<gguf_field> gguf_model_fields(model_config const& model, precision t
     add("attention.max_alibi_bias", number(model.attn.alibi ? model.attn.alibi_bias_max : 0));
   if (model.attn.clip_qkv) add("attention.clamp_kqv", number(*model.attn.clip_qkv));
   if (form.architecture == "gptneox") add("use_parallel_residual", model.parallel_residual);
+  if (form.architecture == "granite") {
+    add("embedding_scale", number(model.embedding_scale));
+    add("residual_scale", number(model.residual_scale));
+    add("attention.scale", number(softmax_scale(model.attn, head_dim(model))));
+    add("logit_scale", number(1 / model.logit_scale.value_or(1)));
+  }
+  if (model.attn.attn_logit_softcapping)
+    add("attn_logit_softcapping", number(*model.attn.attn_logit_softcapping));
+  if (model.final_logit_softcapping)
+    add("final_logit_softcapping", number(*model.final_logit_softcapping));
+  std::int64_t window = model.attn.sliding_window_size;
+  for (auto const& layer : model.layers)
+    window = std::max(window, layer.sliding_window_size.value_or(-1));
+  if (form.architecture == "phi3" || form.remove_held == &remove_gemma_settings)
+    add("attention.sliding_window", count(window + 1));  // 0: none
   if (!model.attn.rope) return fields;
   auto const& rope = *model.attn.rope;
   add("rope.freq_base", number(rope.theta));
   add("rope.dimension_count", count(rope.rotary_dim.value_or(head_dim(model))));
   bool const is_yarn = std::holds_alternative<yarn_rope>(rope.scaling);
+  if (auto const* const scaling = std::get_if<long_rope>(&rope.scaling)) {
+    add("rope.scaling.original_context_length", count(scaling->original_max_position_embeddings));
+    add("rope.scaling.attn_factor", number(scaling->attention_factor));
+  }
   if (!is_yarn && !std::holds_alternative<linear_rope>(rope.scaling)) return fields;
   add("rope.scaling.type", std::string(type_of(rope.scaling)));
   visit_fields(rope.scaling, [&](std::string_view key, auto const& value, field_presence) {
-    if (key == "factor") add("rope.scaling.factor", static_cast<float>(value));
-    if (key == trained_positions_key)
-      add("rope.scaling.original_context_length", static_cast<std::uint32_t>(value));
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
+      if (key == "factor") add("rope.scaling.factor", static_cast<float>(value));
+      if (key == trained_positions_key)
+        add("rope.scaling.original_context_length", static_cast<std::uint32_t>(value));
+    }
   });
   return fields;
 }
@@ -271,19 +311,28 @@ class source_list {
       sources_.push_back(std::move(copy));
     }
     auto const& rope = model_.attn.rope;
+    if (auto const* const scaling = rope ? std::get_if<long_rope>(&rope->scaling) : nullptr) {
+      add_values("rope_factors_long.weight", scaling->long_factor);
+      add_values("rope_factors_short.weight", scaling->short_factor);
+    }
     if (!rope || !std::holds_alternative<llama3_rope>(rope->scaling)) return;
     auto const unscaled =
         parallel::ops::rope_frequencies(rope->theta, rope->rotary_dim.value_or(head_dim(model_)));
     auto const scaled = rotary_frequencies(*rope, head_dim(model_));
-    gguf_source factors{.tensor = {.name = "rope_freqs.weight", .extents = {std::ssize(scaled)}}};
-    for (std::size_t i = 0; i < scaled.size(); ++i)
-      factors.values.push_back(static_cast<float>(unscaled[i] / scaled[i]));
-    sources_.push_back(std::move(factors));
+    std::vector<double> factors;
+    for (std::size_t i = 0; i < scaled.size(); ++i) factors.push_back(unscaled[i] / scaled[i]);
+    add_values("rope_freqs.weight", factors);
   }
 
   [[nodiscard]] std::vector<gguf_source> take() { return std::move(sources_); }
 
  private:
+  void add_values(std::string const& name, std::vector<double> const& values) {
+    gguf_source source{.tensor = {.name = name, .extents = {std::ssize(values)}}};
+    for (double const value : values) source.values.push_back(static_cast<float>(value));
+    sources_.push_back(std::move(source));
+  }
+
   void append(std::string const& name, named_shape const& parameter, gguf_rows rows) {
     auto found = std::ranges::find(sources_, name, [](auto const& s) { return s.tensor.name; });
     if (found == sources_.end()) {
@@ -296,7 +345,10 @@ class source_list {
           {.tensor = {.name = name,
                       .type = is_narrow ? type_ : parallel::checkpoint::element_type::f32,
                       .extents = extents},
-           .interleaved_rows = form_.interleaves_rotation && is_turned ? head_dim(model_) : 0});
+           .interleaved_rows = form_.interleaves_rotation && is_turned ? head_dim(model_) : 0,
+           .turned_rows =
+               model_.attn.rope ? model_.attn.rope->rotary_dim.value_or(head_dim(model_)) : 0,
+           .addend = form_.adds_one_to_norms && name.ends_with("_norm.weight") ? 1.0F : 0.0F});
       found = std::prev(sources_.end());
     }
     found->tensor.extents.front() += rows.rows;
@@ -309,14 +361,16 @@ class source_list {
   std::vector<gguf_source> sources_;
 };
 
-/// The rows of heads in the file's order: row j of a head's first half, then row j of its second.
+/// The rows of heads in the file's order: of the `turned` rows of a head row j of the first half,
+/// then row j of the second; then the others.
 [[nodiscard]] std::vector<float> interleave(std::span<float const> rows, std::size_t head_rows,
-                                            std::size_t width) {
+                                            std::size_t turned, std::size_t width) {
   std::vector<float> out(rows.size());
   for (std::size_t row = 0; row * width < rows.size(); ++row) {
     auto const head = row / head_rows * head_rows;
     auto const in_head = row % head_rows;
-    auto const target = head + 2 * (in_head % (head_rows / 2)) + in_head / (head_rows / 2);
+    auto const target =
+        in_head < turned ? head + 2 * (in_head % (turned / 2)) + in_head / (turned / 2) : row;
     std::ranges::copy(rows.subspan(row * width, width),
                       out.begin() + static_cast<std::ptrdiff_t>(target * width));
   }
@@ -347,10 +401,13 @@ void for_each_gguf_piece(gguf_source const& source, tensor_source const& read,
       index const count = std::min(rows_at_once, rows - row);
       values.resize(static_cast<std::size_t>(count * width));
       read(parameter, (first + row) * width, values);
+      if (source.addend != 0)
+        for (float& value : values) value += source.addend;
       if (source.interleaved_rows == 0)
         emit(values);
       else
         emit(interleave(values, static_cast<std::size_t>(source.interleaved_rows),
+                        static_cast<std::size_t>(source.turned_rows),
                         static_cast<std::size_t>(width)));
     }
 }

@@ -21,6 +21,22 @@ using parallel::index;
   return {query_width(model), key_rows, key_rows};
 }
 
+/// Calls f(row, rows, tensor row) for the runs of `rows` rows of heads of which the first `turned`
+/// rows of each turn in pairs: rows i and turned / 2 + i here, rows 2i and 2i + 1 in the tensor.
+template <class F>
+void for_each_interleaved_run(index rows, index head_rows, index turned, F const& f) {
+  for (index head = 0; head < rows; head += head_rows) {
+    for (index i = 0; i < turned; ++i)
+      f(head + i, index{1}, head + 2 * (i % (turned / 2)) + i / (turned / 2));
+    if (turned < head_rows) f(head + turned, head_rows - turned, head + turned);
+  }
+}
+
+/// The rows of a head that turn.
+[[nodiscard]] index turned_rows(model_config const& model) {
+  return model.attn.rope ? model.attn.rope->rotary_dim.value_or(head_dim(model)) : 0;
+}
+
 }  // namespace
 
 stored_layout::stored_layout(model_family const& family, model_config const& model,
@@ -78,7 +94,14 @@ void stored_layout::add(named_shape const& parameter, stored_names const& stored
     auto extents = parameter.extents;
     extents.front() = rows[i];
     tensors_.push_back({stored.names[i], extents});
-    add_piece(parameter, row, rows[i], stored.names[i], 0);
+    bool const is_turned = stored.form == tensor_form::interleaved && !is_lora_a && i < 2;
+    if (is_turned)  // queries and keys
+      for_each_interleaved_run(rows[i], head_dim(model), turned_rows(model),
+                               [&](index from, index count, index to) {
+                                 add_piece(parameter, row + from, count, stored.names[i], to);
+                               });
+    else
+      add_piece(parameter, row, rows[i], stored.names[i], 0);
     row += rows[i];
   }
 }

@@ -64,7 +64,34 @@ void scale_frequencies(yarn_rope const& yarn, double theta, frequency_span frequ
   }
 }
 
+void divide_each(frequency_span frequencies, std::vector<double> const& factors) {
+  for (std::size_t pair = 0; pair < frequencies.size(); ++pair) frequencies[pair] /= factors[pair];
+}
+
+void scale_frequencies(long_rope const& scaling, double /*theta*/, frequency_span frequencies) {
+  divide_each(frequencies, scaling.short_factor);
+}
+
 }  // namespace
+
+std::vector<double> long_frequencies(rope_config const& rope, std::int64_t head_dim) {
+  auto const* const scaling = std::get_if<long_rope>(&rope.scaling);
+  if (scaling == nullptr) return {};
+  auto frequencies =
+      parallel::ops::rope_frequencies(rope.theta, rope.rotary_dim.value_or(head_dim));
+  divide_each(frequencies, scaling->long_factor);
+  return frequencies;
+}
+
+std::int64_t short_length(rope_config const& rope) {
+  auto const* const scaling = std::get_if<long_rope>(&rope.scaling);
+  return scaling == nullptr ? 0 : scaling->original_max_position_embeddings;
+}
+
+double rotary_scale(rope_config const& rope) {
+  auto const* const scaling = std::get_if<long_rope>(&rope.scaling);
+  return scaling == nullptr ? 1 : scaling->attention_factor;
+}
 
 std::vector<double> rotary_frequencies(rope_config const& rope, std::int64_t head_dim) {
   auto frequencies =

@@ -152,7 +152,7 @@ TEST_CASE("causal FLOPs: count the keys inside each layer's window") {
 TEST_CASE("model: derived numbers follow LLM Foundry's rules") {
   auto model = mpt::named_size("125m");
   CHECK(mpt::head_dim(model) == 64);
-  CHECK(mpt::softmax_scale(model) == 0.125);
+  CHECK(mpt::softmax_scale(model.attn, mpt::head_dim(model)) == 0.125);
   CHECK(mpt::residual_divisor(model) == std::sqrt(24.0));
   model.init.init_div_is_residual = false;
   CHECK(mpt::residual_divisor(model) == 1);

@@ -2,10 +2,13 @@
 #include <cmath>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
+#include <mpt/config/model/hf.hpp>
 #include <mpt/hf/gguf_model.hpp>
 #include <parallel/support/files.hpp>
 
@@ -227,6 +230,103 @@ TEST_CASE("gguf model: a family's gaps are its architecture's") {
   llama.attn.rope->scaling =
       mpt::yarn_rope{.factor = 4, .attention_factor = 0.1 * std::log(4.0) + 1};
   CHECK_FALSE(has_gap(llama, "YaRN's"));
+}
+
+/// A model of a family, read from the smallest config.json with these fields.
+model_config read_family(std::string const& family, nlohmann::json const& fields) {
+  nlohmann::json json{{"model_type", family},     {"vocab_size", 6},
+                      {"hidden_size", 16},        {"num_hidden_layers", 2},
+                      {"num_attention_heads", 2}, {"num_key_value_heads", 1},
+                      {"intermediate_size", 8},   {"max_position_embeddings", 64}};
+  json.update(fields);
+  return mpt::from_hf_json(json, "config.json").model;
+}
+
+TEST_CASE("gguf model: only the elements that turn alternate where a part of each head turns") {
+  auto const model = read_family("glm4", {{"head_dim", 6}, {"partial_rotary_factor", 0.7}});
+  std::vector<hf::named_shape> const parameters = {
+      {"transformer.blocks.0.attn.Wqkv.weight", {24, 1}}};
+  auto const sources = hf::gguf_sources(model, parameters, hf::precision::fp32);
+  CHECK(elements_of(sources[0], parameters) ==
+        std::vector<float>{0, 2, 1, 3, 4, 5, 6, 8, 7, 9, 10, 11});
+  CHECK(elements_of(sources[2], parameters) == std::vector<float>{18, 19, 20, 21, 22, 23});
+}
+
+TEST_CASE("gguf model: Gemma's norms are stored as 1 + weight, and nothing else") {
+  std::vector<hf::named_shape> const parameters = {
+      {"transformer.blocks.0.post_norm_1.weight", {2}},
+      {"transformer.blocks.0.ffn.up_proj.weight", {2, 1}}};
+  auto const model = read_family("gemma2", {{"head_dim", 8}});
+  auto const sources = hf::gguf_sources(model, parameters, hf::precision::fp32);
+  CHECK(sources[0].tensor.name == "blk.0.post_attention_norm.weight");
+  CHECK(elements_of(sources[0], parameters) == std::vector<float>{1, 2});
+  CHECK(elements_of(sources[1], parameters) == std::vector<float>{1000, 1001});
+}
+
+TEST_CASE("gguf model: what an architecture computes beyond the common settings has no gap") {
+  using change = std::function<void(model_config&)>;
+  struct example {
+    std::string family;
+    nlohmann::json fields;
+    change change_model;
+    std::string gap;
+  };
+  std::vector<example> const examples = {
+      {"olmo2", {}, [](auto& m) { m.attn.qk_norm_eps = 1e-3; }, "qk_ln"},
+      {"smollm3",
+       {{"num_hidden_layers", 5}},
+       [](auto& m) { m.layers[0].nope = true; },
+       "block_overrides"},
+      {"granite",
+       {{"embedding_multiplier", 12}, {"logits_scaling", 8}},
+       [](auto& m) { m.branch_norms = mpt::norm_position::both; },
+       "branch_norms"},
+      {"gemma", {{"head_dim", 8}}, [](auto& m) { m.embedding_scale = 3; }, "embedding_scale"},
+      {"gemma2",
+       {{"head_dim", 8}, {"query_pre_attn_scalar", 8}},
+       [](auto& m) { m.final_logit_softcapping.reset(); },
+       "attn_logit_softcapping"},
+      {"gemma3_text",
+       {{"head_dim", 8}, {"query_pre_attn_scalar", 8}, {"num_hidden_layers", 7}},
+       [](auto& m) { m.layers[0].rope_theta = 100; },
+       "block_overrides"},
+      {"glm4", {{"head_dim", 8}}, [](auto& m) { m.residual_scale = 0.5; }, "residual_scale"},
+      {"phi3", {}, [](auto& m) { m.attn.sliding_window_size = 5; }, "a window"}};
+  for (auto const& [family, fields, change_model, gap] : examples) {
+    CAPTURE(family);
+    auto model = read_family(family, fields);
+    CHECK(hf::gguf_gaps(model).empty());
+    change_model(model);
+    auto const gaps = hf::gguf_gaps(model);
+    CHECK(std::ranges::any_of(gaps, [&](auto const& words) { return test::contains(words, gap); }));
+  }
+}
+
+TEST_CASE("gguf model: Granite's factors and LongRoPE's are fields and tensors") {
+  auto const granite = read_family("granite", {{"embedding_multiplier", 12},
+                                               {"residual_multiplier", 0.5},
+                                               {"logits_scaling", 8},
+                                               {"attention_multiplier", 0.25}});
+  auto const fields = hf::gguf_model_fields(granite, hf::precision::fp32, "m");
+  for (auto const& [name, value] : {std::pair("embedding_scale", 12.0F),
+                                    {"residual_scale", 0.5F},
+                                    {"logit_scale", 8.0F},
+                                    {"attention.scale", 0.25F}}) {
+    auto const found =
+        std::ranges::find(fields, std::string("granite.") + name, &hf::gguf_field::name);
+    REQUIRE(found != fields.end());
+    CHECK(found->value == hf::gguf_value(value));
+  }
+  auto const phi3 = read_family(
+      "phi3",
+      {{"original_max_position_embeddings", 16},
+       {"rope_scaling",
+        {{"type", "longrope"}, {"short_factor", {1, 2, 3, 4}}, {"long_factor", {5, 6, 7, 8}}}}});
+  auto const sources = hf::gguf_sources(phi3, {}, hf::precision::bf16);
+  REQUIRE(sources.size() == 2);
+  CHECK(sources[0].tensor.name == "rope_factors_long.weight");
+  CHECK(elements_of(sources[0], {}) == std::vector<float>{5, 6, 7, 8});
+  CHECK(hf::gguf_notes(phi3).size() == 1);
 }
 
 }  // namespace gguf_model_test

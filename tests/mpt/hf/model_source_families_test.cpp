@@ -168,11 +168,11 @@ TEST_CASE("families: a run's overrides describe the folder in place of its confi
   test::temporary_folder const folder;
   auto const file = golden_file("families/llama_grouped");
   auto config = config_of(file);
-  config["rope_scaling"] = {{"rope_type", "longrope"}};
+  config["rope_scaling"] = {{"rope_type", "proportional"}};
   config.erase("rope_parameters");
   write_folder(file, folder / "in", config, unchanged);
   CHECK(test::contains(test::message_of([&] { (void)mpt::model_source(folder / "in"); }),
-                       "rope_type: is \"longrope\""));
+                       "rope_type: is \"proportional\""));
   auto model = mpt::read_family_json(*mpt::find_family("llama"), config, "config.json",
                                      {{"rope_scaling", nullptr}});
   model.lora = mpt::lora_config{};

@@ -40,7 +40,7 @@ TEST_CASE("attention_positions: forward is ops::temperature, then ops::rope") {
   auto const input = ops_support::random<double>(2 * sequence_length * heads.row(), 1);
   auto const positions = make_positions();
   auto const got = apply(input, sequence_length, {},
-                         [&](auto& c, auto x) { positions.forward(c, heads, x, 3); });
+                         [&](auto& c, auto x) { positions.forward(c, heads, x, 3, 0); });
   auto const expected = apply(input, sequence_length, {}, [&](auto& c, auto x) {
     ops::temperature(c.stream, heads.q(x),
                      {.scale = 0.7, .floor_scale = 2.0, .sequence = sequence_length, .first = 3});
@@ -55,7 +55,7 @@ TEST_CASE("attention_positions: two runs of a sequence's rows equal those of the
   auto const input = ops_support::random<double>(sequence_length * heads.row(), 2);
   auto const positions = make_positions();
   auto const expected_rows = apply(input, sequence_length, {},
-                                   [&](auto& c, auto x) { positions.forward(c, heads, x, 0); });
+                                   [&](auto& c, auto x) { positions.forward(c, heads, x, 0, 0); });
   std::vector<double> part, expected;
   for (std::size_t const position : {2, 3, 4, 5})
     for (std::size_t i = 0; i < row; ++i) {
@@ -63,7 +63,7 @@ TEST_CASE("attention_positions: two runs of a sequence's rows equal those of the
       expected.push_back(expected_rows[position * row + i]);
     }
   parallel::row_share const share{.whole = sequence_length, .starts = {2, 4}, .runs = 2};
-  CHECK(apply(part, 4, share, [&](auto& c, auto x) { positions.forward(c, heads, x, 0); }) ==
+  CHECK(apply(part, 4, share, [&](auto& c, auto x) { positions.forward(c, heads, x, 0, 0); }) ==
         expected);
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("attention_positions: backward is the adjoint of forward") {
   auto const g = ops_support::random<double>(2 * sequence_length * heads.row(), 4);
   auto const positions = make_positions();
   auto const y = apply(x, sequence_length, {},
-                       [&](auto& c, auto rows) { positions.forward(c, heads, rows, 0); });
+                       [&](auto& c, auto rows) { positions.forward(c, heads, rows, 0, 0); });
   auto const d = apply(g, sequence_length, {},
                        [&](auto& c, auto rows) { positions.backward(c, heads, rows); });
   double forward = 0, backward = 0;

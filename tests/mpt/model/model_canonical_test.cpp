@@ -37,9 +37,10 @@ struct layout {
   parallel::train::pipeline_options schedule = {};
   zero::reduction_order order = zero::reduction_order::canonical_tree;
   zero::reduce_dtype dtype = zero::reduce_dtype::full;
+  bool has_experts = false;
 };
 
-mpt::model_config small() {
+mpt::model_config small(bool has_experts = false) {
   mpt::model_config m;
   m.d_model = 12;
   m.n_heads = 3;
@@ -48,6 +49,13 @@ mpt::model_config small() {
   m.max_seq_len = length;
   m.expansion_ratio = 2;
   m.resid_pdrop = 0.1;
+  if (has_experts) {
+    m.ffn_type = mpt::ffn_kind::mptglu;
+    m.experts = {.count = 6, .top_k = 2, .weight_norm = 1, .loss_weight = 0.1};
+  }
+  m.branch_norms = mpt::norm_position::both;
+  m.residual_scale = 0.5;
+  m.embedding_scale = 3;
   check_model(m, "");
   return m;
 }
@@ -69,7 +77,7 @@ bytes train(layout const& layout_options) {
     parallel::host::stream compute, exchanges;
     parallel::train::process_groups groups(parallel::any_communicator(comm.split(0)), shape,
                                            layout_options.level);
-    mpt::model<T> net(small());
+    mpt::model<T> net(small(layout_options.has_experts));
     parallel::train::stepper stepper(net, device, groups, parallel::decoupled_adamw{},
                                      {.level = layout_options.level,
                                       .bucket_bytes = 2000,
@@ -130,19 +138,19 @@ bytes train(layout const& layout_options) {
   return out;
 }
 
-TEST_CASE_TEMPLATE(
-    "canonical order: parameters and losses have the same bits on every data, ZeRO and pipeline "
-    "layout",
-    T, float, bf16) {
-  bytes const expected = train<T>({});
+/// Checks that all data, ZeRO and pipeline layouts give the bits of one rank.
+template <class T>
+void check_layouts(bool has_experts) {
+  bytes const expected = train<T>({.has_experts = has_experts});
   REQUIRE(expected.size() > 20);
   int layouts = 0;
-  auto const check = [&](layout const& layout_options) {
+  auto const check = [&](layout layout_options) {
     CAPTURE(layout_options.shards);
     CAPTURE(layout_options.replicas);
     CAPTURE(static_cast<int>(layout_options.level));
     CAPTURE(layout_options.pipeline);
     CAPTURE(layout_options.schedule.schedule);
+    layout_options.has_experts = has_experts;
     CHECK(train<T>(layout_options) == expected);
     ++layouts;
   };
@@ -160,6 +168,19 @@ TEST_CASE_TEMPLATE(
              .pipeline = ranks,
              .schedule = {.schedule = name, .stages_per_rank = name == "interleaved" ? 2 : 1}});
   MESSAGE(layouts << " layouts have the same bits");
+}
+
+TEST_CASE_TEMPLATE(
+    "canonical order: parameters and losses have the same bits on every data, ZeRO and pipeline "
+    "layout",
+    T, float, bf16) {
+  check_layouts<T>(false);
+}
+
+TEST_CASE_TEMPLATE(
+    "canonical order: experts have the same bits on every data, ZeRO and pipeline layout", T, float,
+    bf16) {
+  check_layouts<T>(true);
 }
 
 TEST_CASE("order of ranks: the bits depend on the layout, unlike in the canonical order") {

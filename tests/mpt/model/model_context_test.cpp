@@ -50,7 +50,8 @@ mpt::model_config biased() {
   return m;
 }
 
-/// Rotary positions, shared keys, a window, a cap, packed texts, growing temperature.
+/// LongRoPE in a part of each head, beyond the positions trained on, shared keys, a window, a cap,
+/// packed texts, growing temperature; scaled embeddings and norms on both sides.
 mpt::model_config rotary(index kv_heads) {
   auto m = base();
   m.learned_pos_emb = false;
@@ -58,7 +59,14 @@ mpt::model_config rotary(index kv_heads) {
   m.attn.fused_qkv = false;
   m.attn.qk_gn = true;
   m.attn.clip_qkv = 1.5;
-  m.attn.rope = mpt::rope_config{.theta = 100};
+  m.attn.rope = mpt::rope_config{.theta = 100,
+                                 .scaling = mpt::long_rope{.short_factor = {1},
+                                                           .long_factor = {3},
+                                                           .original_max_position_embeddings = 23,
+                                                           .attention_factor = 1.2},
+                                 .rotary_dim = 2};
+  m.embedding_scale = 3;
+  m.branch_norms = mpt::norm_position::both;
   m.attn.sliding_window_size = 5;
   m.attn.attn_uses_sequence_id = true;
   m.attn.attn_logit_softcapping = 4;

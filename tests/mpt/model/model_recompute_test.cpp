@@ -33,11 +33,17 @@ mpt::model_config dropping(index layers) {
   return m;
 }
 
-/// Everything that depends on positions and documents.
+/// Everything that depends on positions and documents; norms of 1 + weight on both sides of scaled
+/// results, and one matrix for gate and up.
 mpt::model_config positioned(index layers) {
   auto m = dropping(layers);
   m.learned_pos_emb = false;
   m.ffn_type = mpt::ffn_kind::mptglu;
+  m.fused_gate = true;
+  m.branch_norms = mpt::norm_position::both;
+  m.norm_unit_offset = true;
+  m.residual_scale = 0.5;
+  m.embedding_scale = 3;
   m.attn.kv_n_heads = 2;
   m.attn.fused_qkv = false;
   m.attn.qk_gn = true;

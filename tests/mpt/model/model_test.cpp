@@ -28,7 +28,8 @@ namespace zero = parallel::zero;
 constexpr index sequences = 5;
 constexpr index length = 6;
 
-/// A gated feed-forward layer, RMSNorm, an untied head, capped logits and all dropouts.
+/// A gated feed-forward layer, RMSNorm of 1 + weight on both sides, an untied head, capped logits,
+/// scaled embeddings and results, and all dropouts.
 mpt::model_config gated_untied() {
   mpt::model_config m;
   m.d_model = 12;
@@ -40,6 +41,10 @@ mpt::model_config gated_untied() {
   m.ffn_type = mpt::ffn_kind::mptglu;
   m.ffn_act_fn = parallel::ops::activation_kind::silu;
   m.norm_type = mpt::norm_kind::rmsnorm;
+  m.branch_norms = mpt::norm_position::both;
+  m.norm_unit_offset = true;
+  m.embedding_scale = 3;
+  m.residual_scale = 0.5;
   m.tie_word_embeddings = false;
   m.final_logit_softcapping = 2.0;
   m.embedding_fraction = 0.5;
@@ -48,7 +53,8 @@ mpt::model_config gated_untied() {
   return m;
 }
 
-/// All options of attention: shared keys, rotary positions, windows, caps, packed documents.
+/// All options of attention: shared keys, rotary positions, windows, caps, packed documents; norms
+/// behind its results, and one matrix for gate and up.
 mpt::model_config all_attention_options() {
   mpt::model_config m;
   m.d_model = 24;
@@ -57,6 +63,9 @@ mpt::model_config all_attention_options() {
   m.vocab_size = 18;
   m.max_seq_len = length;
   m.expansion_ratio = 2;
+  m.ffn_type = mpt::ffn_kind::mptglu;
+  m.fused_gate = true;
+  m.branch_norms = mpt::norm_position::output;
   m.learned_pos_emb = false;
   m.attn.kv_n_heads = 2;
   m.attn.fused_qkv = false;
@@ -68,7 +77,32 @@ mpt::model_config all_attention_options() {
   m.attn.attn_uses_sequence_id = true;
   m.attn.attn_logit_softcapping = 4;
   m.layers.resize(2);
+  m.layers[0] = {.rope_theta = 50};
   m.layers[1] = {.sliding_window_size = -1, .floor_scale = 3, .attn_scale = 0.2, .nope = true};
+  check_model(m, "");
+  return m;
+}
+
+/// A model whose second block has five experts of two and one for all tokens, with all losses.
+mpt::model_config with_experts() {
+  mpt::model_config m;
+  m.d_model = 12;
+  m.n_heads = 6;
+  m.n_layers = 2;
+  m.vocab_size = 19;
+  m.max_seq_len = length;
+  m.ffn_hidden_size = 10;
+  m.ffn_type = mpt::ffn_kind::mptglu;
+  m.experts = {.count = 5,
+               .top_k = 2,
+               .hidden = 8,
+               .weight_norm = 1,
+               .loss_weight = 0.3,
+               .z_loss_weight = 0.1,
+               .balance_set = parallel::balance_set::sequence,
+               .shared_hidden = 6,
+               .has_shared_gate = true,
+               .dense_layers = {0}};
   check_model(m, "");
   return m;
 }
@@ -97,7 +131,8 @@ mpt::model_config with_adapters(mpt::model_config m) {
   m.lora = {.rank = 3,
             .alpha = 6,
             .dropout = 0.2,
-            .targets = {"Wqkv", "Wq", "Wk", "Wv", "out_proj", "up_proj", "gate_proj", "down_proj"}};
+            .targets = {"Wqkv", "Wq", "Wk", "Wv", "out_proj", "up_proj", "gate_proj",
+                        "gate_up_proj", "down_proj"}};
   return m;
 }
 
@@ -115,6 +150,7 @@ struct layout {
   index microbatch = sequences;
   int tensor = 1;
   bool divide_rows = false;
+  int experts = 1;  // data ranks that divide the experts
 
   [[nodiscard]] parallel::training_layout shape() const {
     return parallel::train::process_groups<parallel::any_communicator>::data_layout(level, ranks)
@@ -124,6 +160,7 @@ struct layout {
 
 struct outcome {
   double loss = 0, squared_norm = 0;
+  std::vector<double> record;
   std::map<std::string, std::vector<double>> gradients;
 };
 
@@ -134,12 +171,16 @@ outcome run(mpt::model_config const& config, layout const& tested_layout) {
   parallel::threads::run(tested_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::arena memory(device.allocate<std::byte>(std::size_t{4} << 20));
-    parallel::host::stream compute, exchanges, tensor_exchanges, overlapped_exchanges;
+    parallel::host::stream compute, exchanges, tensor_exchanges, overlapped_exchanges,
+        expert_exchanges;
     parallel::train::process_groups groups(parallel::any_communicator(comm.split(0)),
-                                           tested_layout.shape(), tested_layout.level);
-    mpt::model<double> net(config,
-                           {.tensor = {{groups.tensor, tensor_exchanges, overlapped_exchanges},
-                                       tested_layout.divide_rows}});
+                                           tested_layout.shape(), tested_layout.level,
+                                           tested_layout.experts);
+    mpt::model_groups model_groups{
+        .tensor = {{groups.tensor, tensor_exchanges, overlapped_exchanges},
+                   tested_layout.divide_rows}};
+    if (tested_layout.experts > 1) model_groups.experts = {*groups.experts(), expert_exchanges};
+    mpt::model<double> net(config, model_groups);
     net.visit_units([](auto const&, auto& layer, auto const&, auto const&) {
       layer.visit_parameters([](auto& p) {  // with B = 0, A has no gradient in the first step
         if (p.name.ends_with(mpt::lora_b_suffix)) p.initial = parallel::normal_init{0.3F};
@@ -183,6 +224,7 @@ outcome run(mpt::model_config const& config, layout const& tested_layout) {
     std::scoped_lock const guard(lock);
     out.loss = result.sums.loss;
     out.squared_norm = result.squared_norm;
+    out.record = result.record;
     for (auto const& unit : stepper.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& m = unit.memory.segments()[s];
@@ -222,6 +264,9 @@ outcome check_layouts(mpt::model_config const& config, std::vector<int> const& t
     auto const found = run(config, tested_layout);
     CHECK(std::abs(found.loss - expected.loss) <= 1e-13 * expected.loss);
     CHECK(std::abs(found.squared_norm - expected.squared_norm) <= 1e-12 * expected.squared_norm);
+    REQUIRE(found.record.size() == expected.record.size());
+    for (std::size_t i = 0; i < found.record.size(); ++i)
+      CHECK(std::abs(found.record[i] - expected.record[i]) <= 1e-12 * std::abs(expected.record[i]));
     REQUIRE(found.gradients.size() == expected.gradients.size());
     for (auto const& entry : expected.gradients) {
       auto const& [name, gradient] = entry;
@@ -242,6 +287,10 @@ outcome check_layouts(mpt::model_config const& config, std::vector<int> const& t
       for (int const ranks : {1, 2})
         for (auto const level : {zero::level::none, zero::level::parameters})
           if (!divide_rows || length % degree == 0) check({ranks, level, 2, degree, divide_rows});
+  if (config.experts)
+    for (auto const level : {zero::level::none, zero::level::optimizer, zero::level::gradients,
+                             zero::level::parameters})
+      for (int const tensor : {1, 2}) check({5, level, 1, tensor, false, 5});
   return expected;
 }
 
@@ -297,6 +346,17 @@ TEST_CASE("model, unequal tensor slices: all layouts give one rank's gradients")
   auto one_key = indivisible();
   one_key.attn.kv_n_heads = 1;  // shared by ranks with different numbers of query heads
   static_cast<void>(check_layouts(one_key, {4, 7}));
+}
+
+TEST_CASE(
+    "model with experts: all layouts give one rank's gradients, also where ranks divide experts") {
+  auto const reference = check_layouts(with_experts(), {2, 3});
+  CHECK(reference.gradients.contains("transformer.blocks.0.ffn.up_proj.weight"));
+  for (char const* const name :
+       {"router.layer.weight", "experts.mlp.w1", "experts.mlp.v1", "experts.mlp.w2", "experts.bias",
+        "shared_expert.w2", "shared_expert_gate.weight"})
+    CHECK(reference.gradients.contains(parallel::concat("transformer.blocks.1.ffn.", name)));
+  CHECK(reference.gradients.at("transformer.blocks.1.ffn.experts.mlp.v1").size() == 5 * 8 * 12);
 }
 
 TEST_CASE("dropout: each dropout changes the loss, and equal seeds give equal losses") {

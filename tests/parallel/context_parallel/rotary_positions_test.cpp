@@ -89,6 +89,43 @@ TEST_CASE("rotary positions: queries without keys are rotated as with keys") {
   CHECK(queries_only == queries(packed, heads.row()));
 }
 
+TEST_CASE("rotary positions: sequences longer than short_length have frequencies of their own") {
+  auto const original = ops_support::random<double>(2 * whole * heads.row(), 5);
+  auto const other = ops::rope_frequencies(7.0, heads.dim);
+  auto positions = make_positions(false);
+  auto const rotate = [&](rotary_positions const& chosen, index length) {
+    auto x = original;
+    run_on_rows(x, whole, {},
+                [&](auto& c, auto rows) { chosen.forward(c, heads, rows, 0, length); });
+    return x;
+  };
+  auto const short_rows = rotate(positions, whole);
+  auto const long_rows = rotate({.frequencies = other}, whole);
+  positions.long_frequencies = other;
+  positions.short_length = whole;
+  CHECK(rotate(positions, whole) == short_rows);
+  CHECK(rotate(positions, whole + 1) == long_rows);
+  positions.short_length = whole - 1;
+  auto inverse = long_rows;
+  run_on_rows(inverse, whole, {}, [&](auto& c, auto rows) { positions.backward(c, heads, rows); });
+  CHECK(ops_support::excess(inverse, original, 0.0) <= 1e-14);
+}
+
+TEST_CASE("rotary positions: a scale multiplies what is turned, and its gradient") {
+  auto const original = ops_support::random<double>(2 * whole * heads.row(), 6);
+  auto positions = make_positions(false);
+  auto rows = original, scaled = original;
+  run_on_rows(rows, whole, {}, [&](auto& c, auto x) { positions.forward(c, heads, x, 0); });
+  positions.scale = 2;
+  run_on_rows(scaled, whole, {}, [&](auto& c, auto x) { positions.forward(c, heads, x, 0); });
+  auto const row = static_cast<std::size_t>(heads.row());
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    CHECK(scaled[i] == (i % row >= row - 4 ? 1 : 2) * rows[i]);
+  run_on_rows(scaled, whole, {}, [&](auto& c, auto x) { positions.backward(c, heads, x); });
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (i % row < row - 4) CHECK(scaled[i] == doctest::Approx(4 * original[i]).epsilon(1e-12));
+}
+
 TEST_CASE("rotary positions: without frequencies nothing is rotated") {
   auto const original = ops_support::random<double>(2 * whole * heads.row(), 4);
   auto x = original;

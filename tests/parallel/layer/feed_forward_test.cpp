@@ -1,3 +1,4 @@
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,40 @@ TEST_CASE("feed-forward layer: the gradients of both forms are those of the forw
         CHECK(parallel::check_layer(make(gated, biased, kind), 3, 4, {.sequence = 3}).compared ==
               12 + parameters);
       }
+}
+
+/// The same with one matrix for gate and up.
+layer_type make_packed(bool biased) {
+  auto layer = make(false, biased, silu);
+  layer.up = dense("gate_up", 10, 4, biased);
+  layer.up_has_gate = true;
+  return layer;
+}
+
+TEST_CASE("feed-forward layer: one matrix for gate and up gives the numbers of two") {
+  for (bool const biased : {false, true})
+    CHECK(parallel::check_layer(make_packed(biased), 3, 4, {.sequence = 3}).compared ==
+          12 + 60 + (biased ? 14 : 0));
+  std::vector<double> values(60), x{1, -2, 3, 0.5};
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(i * i));
+  auto packed = make_packed(false);
+  auto apart = make(true, false, silu);
+  packed.up.weight.data = apart.gate.weight.data = values.data();
+  apart.up.weight.data = values.data() + 20;
+  packed.down.weight.data = apart.down.weight.data = values.data() + 40;
+  std::vector<std::byte> space(1 << 16);
+  parallel::arena memory({nullptr, space.data(), space.size()});
+  parallel::reference::stream s;
+  parallel::context<parallel::reference::stream> c{s, memory};
+  layer_type::saved state, other_state;
+  auto const y = packed.forward(c, {x.data(), {1, 4}}, state);
+  auto const expected = apart.forward(c, {x.data(), {1, 4}}, other_state);
+  auto const dx = packed.backward_input(c, {x.data(), {1, 4}}, state);
+  auto const expected_dx = apart.backward_input(c, {x.data(), {1, 4}}, other_state);
+  for (index i = 0; i < 4; ++i) {
+    CHECK(y(0, i) == expected(0, i));
+    CHECK(dx(0, i) == doctest::Approx(expected_dx(0, i)).epsilon(1e-14));
+  }
 }
 
 TEST_CASE("feed-forward layer: a constant gate multiplies by f(gate)") {

@@ -30,6 +30,10 @@ TEST_CASE("norm: gradients are those of the forward pass, by both rules") {
   bare.bias = {};
   CHECK(parallel::check_layer(bare, 4, 9, {.sequence = 2}).compared == 4 * 9 + 9);
   CHECK(parallel::check_layer(rms_norm(9), 4, 9, {.sequence = 2}).compared == 4 * 9 + 9);
+  for (auto layer : {layer_norm(9), rms_norm(9)}) {
+    layer.weight_offset = 1;
+    CHECK_NOTHROW(parallel::check_layer(layer, 4, 9, {.sequence = 2}));
+  }
 }
 
 /// The reference device, with the fused norm_gradients operation.
@@ -82,7 +86,9 @@ std::vector<double> gradients_on(Stream& s, norm<double> layer, bool frozen) {
 TEST_CASE("norm: sums from the input-gradient pass give the gradients of the weights") {
   auto bare = layer_norm(9);
   bare.bias = {};
-  for (auto const& layer : {layer_norm(9), bare, rms_norm(9)})
+  auto offset = rms_norm(9);
+  offset.weight_offset = 1;
+  for (auto const& layer : {layer_norm(9), bare, rms_norm(9), offset})
     for (bool const frozen : {false, true}) {
       CAPTURE(frozen);
       parallel::reference::stream separate_stream;

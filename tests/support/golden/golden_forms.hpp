@@ -1,5 +1,5 @@
 // The golden models: tests/golden/mpt/FORM.safetensors, by tests/reference/make_golden.py, and
-// those of other families in tests/golden/families and expert_families, by make_family_golden.py.
+// those of other families in tests/golden/families, by make_family_golden.py.
 #pragma once
 
 namespace test {
@@ -14,31 +14,30 @@ inline constexpr char const* golden_forms[] = {
     "m_dmoe",      "m_plain",      "m_moe",        "m_shared",     "b1",        "b2",
     "b3"};
 
-inline constexpr char const* golden_families[] = {"families/llama_grouped",
-                                                  "families/llama_wide_heads",
-                                                  "families/llama_biases",
-                                                  "families/mistral_window",
-                                                  "families/mistral_narrow_heads",
-                                                  "families/mistral_theta",
-                                                  "families/qwen2_tied",
-                                                  "families/qwen2_yarn",
-                                                  "families/qwen2_window",
-                                                  "families/qwen3_tied",
-                                                  "families/qwen3_biases",
-                                                  "families/qwen3_plain",
-                                                  "families/gpt_neox_parallel",
-                                                  "families/gpt_neox_sequential",
-                                                  "families/gpt_neox_few_biases",
-                                                  "families/gpt2_plain",
-                                                  "families/gpt2_untied",
-                                                  "families/gpt2_gelu",
-                                                  "expert_families/mixtral_plain",
-                                                  "expert_families/mixtral_balanced",
-                                                  "expert_families/olmoe_plain",
-                                                  "expert_families/olmoe_balanced",
-                                                  "expert_families/qwen3_moe_plain",
-                                                  "expert_families/qwen3_moe_dense",
-                                                  "expert_families/qwen2_moe_shared",
-                                                  "expert_families/qwen2_moe_sparse"};
+inline constexpr char const* golden_families[] = {
+    "families/llama_grouped",        "families/llama_wide_heads",
+    "families/llama_biases",         "families/mistral_window",
+    "families/mistral_narrow_heads", "families/mistral_theta",
+    "families/qwen2_tied",           "families/qwen2_yarn",
+    "families/qwen2_window",         "families/qwen3_tied",
+    "families/qwen3_biases",         "families/qwen3_plain",
+    "families/gpt_neox_parallel",    "families/gpt_neox_sequential",
+    "families/gpt_neox_few_biases",  "families/gpt2_plain",
+    "families/gpt2_untied",          "families/gpt2_gelu",
+    "families/starcoder2_window",    "families/starcoder2_few_biases",
+    "families/stablelm_biases",      "families/stablelm_plain",
+    "families/olmo2_grouped",        "families/olmo2_biases",
+    "families/phi3_short",           "families/phi3_long",
+    "families/phi3_plain",           "families/smollm3_default",
+    "families/smollm3_window",       "families/granite_factors",
+    "families/granite_biases",       "families/gemma_plain",
+    "families/gemma2_windows",       "families/gemma2_uncapped",
+    "families/gemma3_windows",       "families/gemma3_capped",
+    "families/glm4_biases",          "families/glm4_plain",
+    "families/mixtral_plain",        "families/mixtral_balanced",
+    "families/olmoe_plain",          "families/olmoe_balanced",
+    "families/qwen3_moe_plain",      "families/qwen3_moe_dense",
+    "families/qwen2_moe_shared",     "families/qwen2_moe_sparse",
+    "families/dbrx_plain",           "families/dbrx_sums"};
 
 }  // namespace test

@@ -34,6 +34,7 @@ void check_norms(both_sides<Device>& sides) {
   for (auto const& shape : row_shapes)
     for (bool const centred : {true, false}) {
       auto const [rows, columns] = shape;
+      double const offset = columns % 2 == 0 ? 1.0 : 0.0;  // of weights
       CAPTURE(shape.first);
       CAPTURE(shape.second);
       CAPTURE(centred);
@@ -48,10 +49,11 @@ void check_norms(both_sides<Device>& sides) {
         auto const matrix = [&](auto& array) { return as_matrix(s, array, rows, columns); };
         if (centred)
           ops::layer_norm(s, matrix(y), as_vector(s, mean), as_vector(s, rstd), matrix(x),
-                          as_vector(s, weight), as_vector(s, bias), {.eps = 1e-4});
+                          as_vector(s, weight), as_vector(s, bias),
+                          {.eps = 1e-4, .weight_offset = offset});
         else
           ops::rms_norm(s, matrix(y), as_vector(s, rstd), matrix(x), as_vector(s, weight),
-                        {.eps = 1e-4});
+                        {.eps = 1e-4, .weight_offset = offset});
       });
       if (centred) check_near(mean, 40.0 * unit<A>);
       check_near(rstd, 40.0 * unit<A>, 40.0 * unit<A>);
@@ -67,7 +69,7 @@ void check_norms(both_sides<Device>& sides) {
                                          as_vector(s, fixed_mean), as_vector(s, fixed_rstd));
           ops::layer_norm_backward_input(s, matrix(sum), matrix(dy), matrix(x),
                                          as_vector(s, weight), as_vector(s, fixed_mean),
-                                         as_vector(s, fixed_rstd), matrix(addend_values));
+                                         as_vector(s, fixed_rstd), matrix(addend_values), offset);
           ops::layer_norm_backward_weight(s, as_vector(s, dweight), as_vector(s, dbias), matrix(dy),
                                           matrix(x), as_vector(s, fixed_mean),
                                           as_vector(s, fixed_rstd));
@@ -75,7 +77,7 @@ void check_norms(both_sides<Device>& sides) {
           ops::rms_norm_backward_input(s, matrix(dx), matrix(dy), matrix(x), as_vector(s, weight),
                                        as_vector(s, fixed_rstd));
           ops::rms_norm_backward_input(s, matrix(sum), matrix(dy), matrix(x), as_vector(s, weight),
-                                       as_vector(s, fixed_rstd), matrix(addend_values));
+                                       as_vector(s, fixed_rstd), matrix(addend_values), offset);
           ops::rms_norm_backward_weight(s, as_vector(s, dweight), matrix(dy), matrix(x),
                                         as_vector(s, fixed_rstd));
         }
@@ -91,7 +93,7 @@ void check_norms(both_sides<Device>& sides) {
         ops::norm_gradients(s, matrix(sum), as_matrix(s, weight_sums, runs, columns),
                             as_matrix(s, bias_sums, centred ? runs : 0, columns), matrix(dy),
                             matrix(x), as_vector(s, weight), centred ? center : center.slice(0, 0),
-                            as_vector(s, fixed_rstd), matrix(addend_values));
+                            as_vector(s, fixed_rstd), matrix(addend_values), offset);
       });
       check_near(sum, 200.0 * unit<A>);
       check_near(weight_sums, 40.0 * 36 * unit<A>);

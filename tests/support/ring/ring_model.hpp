@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +67,7 @@ struct basic_ring_options {
   index experts = 0;  // of each feed-forward layer; 0: it is dense
   index top_k = 2;    // experts of a row
   parallel::axis_group<parallel::axis::expert, Comm> expert_ranks = {};
+  double expert_buffer = 0;
   index balance = 3;  // factor of the balancing loss of experts
   parallel::balance_set balance_set = parallel::balance_set::microbatch;
   bool equal_blocks = false;  // the parameters of all blocks have the same initial values
@@ -74,11 +76,11 @@ struct basic_ring_options {
   /// The same options for a single rank with another type of communicator.
   template <class Other>
   [[nodiscard]] basic_ring_options<Other> for_single_rank() const {
-    return {tied,        gated,       attention.template for_single_rank<Other>(),
-            blocks,      head_dim,    hidden,
-            recompute,   block_kind,  experts,
-            top_k,       {},          balance,
-            balance_set, equal_blocks};
+    return {tied,      gated,       attention.template for_single_rank<Other>(),
+            blocks,    head_dim,    hidden,
+            recompute, block_kind,  experts,
+            top_k,     {},          expert_buffer,
+            balance,   balance_set, equal_blocks};
   }
 };
 using ring_options = basic_ring_options<parallel::any_communicator>;
@@ -126,7 +128,7 @@ class basic_ring_model {
               mixer_branch(parallel::sequential(make_norm(name + "norm_1"), gather{options_.tensor},
                                                 parallel::tensor::sliced(make_mixer(name)),
                                                 reduce{options_.tensor, make_bias(name + "out")})),
-              mlp_branch(parallel::sequential(make_norm(name + "norm_2"), make_mlp(name)))),
+              mlp_branch(parallel::sequential(make_norm(name + "norm_2"), make_mlp(name, i)))),
           i < options_.recompute);
     }
   }
@@ -146,6 +148,21 @@ class basic_ring_model {
     return out;
   }
   [[nodiscard]] index width() const { return width_; }
+  [[nodiscard]] index record_size() const {
+    return static_cast<index>(num_blocks_) * parallel::ops::routing_record_size(options_.experts) *
+           (options_.experts > 0 ? 1 : 0);
+  }
+  [[nodiscard]] index memory_variant(microbatch const&) const {
+    return static_cast<index>(options_.expert_buffer * 256);
+  }
+  [[nodiscard]] bool may_overflow() const { return options_.expert_buffer != 0; }
+  [[nodiscard]] bool has_overflowed(std::span<double const> record) const {
+    return parallel::ops::has_overflowed(record, options_.experts);
+  }
+  void grow_buffers() {
+    options_.expert_buffer =
+        parallel::tensor::grown_buffer(options_.expert_buffer, options_.expert_ranks.size());
+  }
 
   template <class F>
   void visit_units(F&& f) {
@@ -324,7 +341,7 @@ class basic_ring_model {
   }
 
   /// Experts, and one that all rows use.
-  [[nodiscard]] mixture make_mixture(std::string const& name, index hidden,
+  [[nodiscard]] mixture make_mixture(std::string const& name, index layer, index hidden,
                                      row_range own_units) const {
     auto const& ranks = options_.expert_ranks;
     index const local_experts = options_.experts / ranks.size();
@@ -356,15 +373,16 @@ class basic_ring_model {
     router.route.score = parallel::ops::router_score::identity;
     router.losses = {.balance = static_cast<double>(options_.balance), .set = options_.balance_set};
     router.adds_losses = position_.rank == 0;
-    feed.routed.ranks = {options_.attention.ranks, ranks};
+    feed.routed.ranks = {options_.attention.ranks, ranks, &options_.expert_buffer};
+    router.layer = layer;
     feed.bias = make_bias(name + "experts");
     return feed;
   }
 
-  [[nodiscard]] mlp make_mlp(std::string const& name) const {
+  [[nodiscard]] mlp make_mlp(std::string const& name, index layer) const {
     index const hidden = options_.hidden > 0 ? options_.hidden : 3 * width_;
     auto const own_units = position_.part_of(hidden, "the number of hidden units");
-    if (options_.experts > 0) return {make_mixture(name, hidden, own_units)};
+    if (options_.experts > 0) return {make_mixture(name, layer, hidden, own_units)};
     dense_mlp feed;
     feed.up = {options_.tensor, make(name + "up", hidden, {own_units})};
     if (options_.gated) feed.gate = make(name + "gate", hidden, {own_units});

@@ -47,6 +47,7 @@ struct layer_override {
   std::optional<double> floor_scale = std::nullopt;  ///< of attn_temperature_tuning
   std::optional<double> attn_scale = std::nullopt;   ///< of attn_temperature_tuning
   bool nope = false;                                 ///< neither rope nor ALiBi
+  std::optional<double> rope_theta = std::nullopt;   ///< of rope, unscaled in such a layer
   /// Distance (negative) to the earlier layer whose keys and values this layer attends to; such a
   /// layer computes no keys and values itself
   std::optional<std::int64_t> reuse_kv_layer_idx = std::nullopt;
@@ -56,6 +57,10 @@ struct layer_override {
 
 /// attn_config with a layer's overrides applied.
 [[nodiscard]] attention_config with_overrides(attention_config attn, layer_override const& layer);
+
+/// Scale of the attention scores of heads of `head_dim` elements, in which the factor of YaRN on
+/// queries and keys is included.
+[[nodiscard]] double softmax_scale(attention_config const& attn, std::int64_t head_dim);
 
 /// Fails unless this attention can be built for `n_heads` heads of `head_dim` elements. `prefix`
 /// begins the message.

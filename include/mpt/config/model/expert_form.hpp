@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -33,16 +32,6 @@ void describe_dense_layers(family_form& form, model_config& model);
 /// Fails for a width of heads that transformers' class does not take from the file.
 void require_default_head_dim(family_form& form, model_config const& model);
 
-/// Llama's layers, and those of experts.
-template <std::size_t N>
-[[nodiscard]] constexpr std::array<stored_layer, llama_layers.size() + N> llama_layers_and(
-    std::array<stored_layer, N> const& experts) {
-  std::array<stored_layer, llama_layers.size() + N> layers{};
-  for (std::size_t i = 0; i < llama_layers.size(); ++i) layers[i] = llama_layers[i];
-  for (std::size_t i = 0; i < N; ++i) layers[llama_layers.size() + i] = experts[i];
-  return layers;
-}
-
 /// Layers of experts under the names of OLMoE and Qwen.
 inline constexpr std::array<stored_layer, 4> expert_layers{
     {{"transformer.blocks.*.ffn.router.layer", {"model.layers.*.mlp.gate"}},
@@ -55,15 +44,5 @@ inline constexpr std::array<stored_layer, 4> expert_layers{
      {"transformer.blocks.*.ffn.experts.mlp.w2",
       {"model.layers.*.mlp.experts.*.down_proj.weight"},
       tensor_form::transposed_experts}}};
-
-/// A family in Llama's form with experts.
-[[nodiscard]] constexpr model_family expert_family(std::string_view model_type,
-                                                   std::string_view architecture,
-                                                   void (*describe)(family_form&, model_config&),
-                                                   std::span<stored_layer const> layers) {
-  auto family = llama_family(model_type, architecture, describe, {});
-  family.layers = layers;
-  return family;
-}
 
 }  // namespace mpt

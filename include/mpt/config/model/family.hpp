@@ -27,7 +27,10 @@ enum class tensor_form : std::uint8_t {
   rows,         ///< the rows of the tensors, one tensor after another
   head_groups,  ///< one tensor: for each head the rows of its query, of its key and of its value
   transposed,   ///< one tensor, [in, out]
-  experts,      ///< one tensor for each expert, for whose number the name's second `*` stands
+  /// As `rows`, but in each head of queries and keys the two elements that turn together are
+  /// neighbours in the tensor, and half of the turned elements apart here
+  interleaved,
+  experts,  ///< one tensor for each expert, for whose number the name's second `*` stands
   transposed_experts,  ///< the same, [in, out]
 };
 
@@ -54,6 +57,10 @@ struct gguf_form {
   bool has_head_width = false;         ///< heads together may differ from d_model in width
   bool has_frequency_factors = false;  ///< rope_freqs, which holds Llama 3's scaling
   bool needs_output = false;           ///< has an output tensor where embeddings are tied, too
+  bool adds_one_to_norms = false;      ///< holds 1 + weight of norms
+  /// Takes from a model the settings that this architecture computes as well, beyond those that
+  /// all of them do; what is left is refused. Null: none.
+  void (*remove_held)(model_config& model) = nullptr;
 };
 
 struct model_family {

@@ -31,6 +31,11 @@ struct rotary_keys {
   std::string_view fraction = "";  ///< key of the share of each head that is turned; "": all of it
   double default_fraction = 1;
   double default_theta = 10000;
+  std::int64_t trained_positions =
+      0;                       ///< default of original_max_position_embeddings next to the
+                               ///< section, where it is written too; 0: the longest sequence
+  std::string_view part = "";  ///< key of the part of rope_parameters that the model's own layers
+                               ///< have, where layers with a window have another (Gemma 3)
 };
 
 class family_form {
@@ -54,6 +59,8 @@ class family_form {
   void optional_field(std::string_view key, std::int64_t& value, std::int64_t fallback);
   void optional_field(std::string_view key, double& value, double fallback);
   void optional_field(std::string_view key, bool& value, bool fallback);
+  /// A list of numbers, which the file must have.
+  void numbers(std::string_view key, std::vector<double>& list);
   /// A number from 0 to below 1, such as a probability of dropout; absent reads as
   /// `fallback`.
   void probability(std::string_view key, double& value, double fallback);
@@ -77,12 +84,17 @@ class family_form {
   /// attention_bias: whether all projections of attention have a bias. `model.no_bias` is set
   /// before.
   void attention_bias(model_config& model, bool fallback);
-  /// initializer_range: the standard deviation of initial values, those of projections back to the
-  /// residual stream divided by sqrt(2 * layers) or not. Throws for a negative one.
-  void initial_values(init_config& init, bool divides_residual);
+  /// initializer_range, `usual` where it is absent: the standard deviation of initial values, those
+  /// of projections back to the residual stream divided by sqrt(2 * layers) or not. Throws for a
+  /// negative one.
+  void initial_values(init_config& init, bool divides_residual, double usual = 0.02);
   /// Rotary positions, as `rope_parameters` or in the fields of earlier versions of transformers,
   /// with all types that are supported.
   void rotary(model_config& model, rotary_keys const& keys);
+
+  /// The form of a nested section, empty where the file has none. Its description is followed by
+  /// put(key, section.json()).
+  [[nodiscard]] family_form section(std::string_view key);
 
   /// The value of a key in the file; null where it has none.
   [[nodiscard]] nlohmann::json value(std::string_view key);
@@ -122,7 +134,7 @@ class family_form {
   /// Reads the settings of a type of scaling in this section of `file`; `positions`: the longest
   /// sequence of the model.
   [[nodiscard]] rope_scaling read_scaling(nlohmann::json const& type, family_form& file,
-                                          std::int64_t positions);
+                                          std::int64_t positions, rotary_keys const& keys);
   void write_rotary(model_config const& model, rotary_keys const& keys);
 
   nlohmann::json json_ = nlohmann::json::object();

@@ -42,6 +42,12 @@ inline constexpr std::array<std::pair<std::string_view, init_scheme>, 8> init_sc
      {"xavier_uniform_", init_scheme::xavier_uniform},
      {"xavier_normal_", init_scheme::xavier_normal}}};
 
+/// `branch_norms`.
+inline constexpr std::array<std::pair<std::string_view, norm_position>, 3> norm_position_names{
+    {{"input", norm_position::input},
+     {"output", norm_position::output},
+     {"both", norm_position::both}}};
+
 /// `ffn_act_fn.name`; gelu_tanh is gelu with `approximate: tanh`.
 inline constexpr std::array<std::pair<std::string_view, parallel::ops::activation_kind>, 4>
     activation_names{{{"gelu", parallel::ops::activation_kind::gelu},

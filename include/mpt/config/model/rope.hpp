@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace mpt {
 
@@ -105,8 +106,38 @@ struct yarn_rope {
   friend bool operator==(yarn_rope const&, yarn_rope const&) = default;
 };
 
+/// Ding et al., "LongRoPE: Extending LLM Context Window Beyond 2 Million Tokens", 2024: every
+/// frequency is divided by a factor of its own, which is another one in sequences longer than those
+/// trained on.
+struct long_rope {
+  static constexpr std::string_view type = "longrope";
+  std::vector<double> short_factor;
+  std::vector<double> long_factor;
+  std::int64_t original_max_position_embeddings = 4096;  ///< positions trained on
+  double attention_factor = 1;  ///< the turned elements of queries and keys are multiplied by it
+
+  static void visit_fields(auto& scaling, auto&& visit) {
+    visit("short_factor", scaling.short_factor, field_presence::required);
+    visit("long_factor", scaling.long_factor, field_presence::required);
+    visit(trained_positions_key, scaling.original_max_position_embeddings,
+          field_presence::required);
+    visit("attention_factor", scaling.attention_factor, field_presence::optional);
+  }
+  void check(auto&& require) const {
+    for (auto const& [key, factors] :
+         {std::pair("short_factor", &short_factor), std::pair("long_factor", &long_factor)})
+      for (double const factor : *factors)
+        require(factor > 0 && std::isfinite(factor), key, "must be numbers above 0, found ",
+                factor);
+    require(attention_factor > 0 && std::isfinite(attention_factor), "attention_factor",
+            "must be a number above 0, found ", attention_factor);
+  }
+  friend bool operator==(long_rope const&, long_rope const&) = default;
+};
+
 /// How the frequencies of positions are stretched.
-using rope_scaling = std::variant<unscaled_rope, linear_rope, dynamic_rope, llama3_rope, yarn_rope>;
+using rope_scaling =
+    std::variant<unscaled_rope, linear_rope, dynamic_rope, llama3_rope, yarn_rope, long_rope>;
 
 /// Calls visit(scaling) with a default value of every way of scaling.
 void for_each_rope_scaling(auto&& visit) {

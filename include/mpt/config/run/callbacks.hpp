@@ -60,6 +60,16 @@ struct hf_checkpointer_config {
   friend bool operator==(hf_checkpointer_config const&, hf_checkpointer_config const&) = default;
 };
 
+/// `mbmoe_tok_per_expert`: LLM Foundry's numbers of the tokens of experts.
+struct tokens_per_expert_config {
+  std::int64_t interval = 10;  ///< batches
+  bool every_layer = false;
+  bool normalize = true;  ///< shares of the batch's tokens, or else their numbers
+
+  friend bool operator==(tokens_per_expert_config const&,
+                         tokens_per_expert_config const&) = default;
+};
+
 /// The unit in which a callback logs times.
 struct logged_time_unit {
   std::string name = "hours";
@@ -74,12 +84,13 @@ struct callbacks_config {
   std::optional<loss_spike_config> kill_loss_spike;
   std::optional<generate_config> generate;
   std::optional<hf_checkpointer_config> hf_checkpointer;
-  std::int64_t optimizer_monitor_interval = 0;  ///< batches; 0: off
-  std::int64_t speed_window = 100;              ///< batches
-  logged_time_unit speed_time_unit;             ///< for time/train, time/val and time/total
-  logged_time_unit remaining_time_unit;         ///< for time/remaining_estimate
-  std::int64_t remaining_skip_batches = 1;      ///< the estimate ignores this many first batches
-  std::optional<double> gpu_flops_available;    ///< peak of one GPU, or one rank on CPUs, for MFU
+  std::int64_t optimizer_monitor_interval = 0;                ///< batches; 0: off
+  std::optional<tokens_per_expert_config> tokens_per_expert;  ///< mbmoe_tok_per_expert
+  std::int64_t speed_window = 100;                            ///< batches
+  logged_time_unit speed_time_unit;           ///< for time/train, time/val and time/total
+  logged_time_unit remaining_time_unit;       ///< for time/remaining_estimate
+  std::int64_t remaining_skip_batches = 1;    ///< the estimate ignores this many first batches
+  std::optional<double> gpu_flops_available;  ///< peak of one GPU, or one rank on CPUs, for MFU
 
   friend bool operator==(callbacks_config const&, callbacks_config const&) = default;
 };

@@ -31,6 +31,7 @@ struct rope_options {
   std::span<double const> growths = {};      ///< of the pairs, likewise; empty: no scaling
   index origin = 0;                          ///< the position whose scale is 1
   double growth_sign = 1.0;                  ///< -1: the inverse scaling
+  double scale = 1.0;                        ///< of the points at every position (LongRoPE)
 
   /// The number of pairs of a head that are rotated.
   [[nodiscard]] index pairs() const { return static_cast<index>(frequencies.size()); }
@@ -46,8 +47,9 @@ struct rope_options {
 
 /// The factor by which pair i is scaled at a position.
 [[nodiscard]] inline double rope_growth(rope_options const& options, index position, index i) {
-  if (options.growths.empty()) return 1.0;
-  return std::exp(options.growth_sign * options.growths[static_cast<std::size_t>(i)] *
+  if (options.growths.empty()) return options.scale;
+  return options.scale *
+         std::exp(options.growth_sign * options.growths[static_cast<std::size_t>(i)] *
                   static_cast<double>(position - options.origin));
 }
 

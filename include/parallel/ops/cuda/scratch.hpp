@@ -17,6 +17,7 @@
 #include <parallel/ops/cuda/attention/document_tables.hpp>
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
 #include <parallel/ops/cuda/kernels/exact_squared_norm.hpp>
+#include <parallel/ops/cuda/kernels/experts/expert_order.hpp>
 #include <parallel/ops/cuda/kernels/norm/norm_weight_gradient.hpp>
 #include <parallel/ops/cuda/kernels/reduce.hpp>
 #include <parallel/ops/cuda/matmul/matmul_shape.hpp>
@@ -164,6 +165,20 @@ struct embedding_backward_scratch {
   std::size_t sort;  // the memory of the sort
 };
 
+/// The parts of expert_order's scratch, in bytes.
+struct expert_order_scratch {
+  explicit expert_order_scratch(ops::expert_order_arguments const& a)
+      : chunks(scratch_piece(
+            static_cast<std::size_t>(kernels::choice_chunks::for_order(a).count() * a.ends.size()) *
+            sizeof(std::int32_t))),
+        experts(scratch_piece(static_cast<std::size_t>(a.ends.size()) * sizeof(std::int32_t))) {}
+
+  [[nodiscard]] std::size_t total() const { return 2 * chunks + experts; }
+
+  std::size_t chunks;   // each of two numbers for each chunk and expert
+  std::size_t experts;  // a number for each expert
+};
+
 }  // namespace detail
 
 template <class C, class T>
@@ -214,6 +229,19 @@ template <class T>
                                         scratch_conditions const& /*conditions*/ = {}) {
   if (a.dy.empty() || a.dtable.empty()) return 0;
   return detail::embedding_backward_scratch<T>(a.dy.extent(0), a.dy.extent(1)).total();
+}
+
+[[nodiscard]] inline std::size_t scratch_bytes(ops::expert_order_arguments const& a,
+                                               scratch_conditions const& /*conditions*/ = {}) {
+  return detail::expert_order_scratch(a).total();
+}
+
+template <class A>
+[[nodiscard]] std::size_t scratch_bytes(ops::choice_counts_arguments<A> const& a,
+                                        scratch_conditions const& /*conditions*/ = {}) {
+  return static_cast<std::size_t>(kernels::choice_chunks::for_counts(a).count() *
+                                  a.counts.extent(1)) *
+         sizeof(std::int32_t);
 }
 
 /// The scratch of the fused kernel, without the workspace that its plan may request (commonly

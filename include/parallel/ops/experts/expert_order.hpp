@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
@@ -93,6 +94,13 @@ inline constexpr auto expert_order =
       detail::require_equal(name, "the size of lost", lost.extent(0), "the number of reasons", 2);
       require(ends.size() <= largest_expert_count, "ops::expert_order: ", ends.size(),
               " experts; at most ", largest_expert_count, " are possible");
+      require(options.sequence >= 1, "ops::expert_order: sequences of ", options.sequence,
+              " rows; a sequence has at least one");
+      constexpr index largest_place = std::numeric_limits<std::int32_t>::max();
+      require(options.block_rows <= largest_place / std::max<index>(1, ends.extent(0)) &&
+                  experts.size() <= largest_place,
+              "ops::expert_order: ", ends.extent(0), " blocks of ", options.block_rows,
+              " places; places are numbers up to ", largest_place);
       run_operation(s, expert_order_arguments{places, ends, lost, experts, options});
     };
 

@@ -134,6 +134,9 @@ inline constexpr auto combine_rows_backward =
                             x.extent(0));
       detail::require_equal(name, "the number of rows of places", places.extent(0), "that of dy",
                             dy.extent(0));
+      require(weights.extents() == places.extents() && dweights.extents() == places.extents(),
+              "ops::combine_rows_backward: weights, their gradients and places have different "
+              "extents");
       run_operation(s, combine_rows_backward_arguments<T>{dx, dweights, dy, x, places, weights});
     };
 

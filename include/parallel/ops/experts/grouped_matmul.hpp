@@ -150,6 +150,8 @@ inline constexpr auto grouped_matmul_weight =
                             "experts times columns of A", ends.extent(1) * a.extent(1));
       detail::require_equal(name, "the number of columns of C", c.extent(1), "that of B",
                             b.extent(1));
+      require(a.extent(0) % ends.extent(0) == 0, "ops::grouped_matmul_weight: ", a.extent(0),
+              " rows are not divided equally by ", ends.extent(0), " blocks");
       run_operation(s, grouped_matmul_weight_arguments<element>{c, matrix_view<element const>(a), b,
                                                                 ends, accumulate});
     };

@@ -9,6 +9,7 @@
 #include <span>
 #include <type_traits>
 
+#include <parallel/core/config.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
 #include <parallel/ops/experts/route.hpp>
@@ -32,6 +33,76 @@ inline constexpr index routing_number_count = 6;
   return experts + routing_number_count;
 }
 
+/// Whether the records of routers of this many experts say that a rank of experts lacked room.
+[[nodiscard]] inline bool has_overflowed(std::span<double const> records, index experts) {
+  auto const size = static_cast<std::size_t>(routing_record_size(experts));
+  auto const place =
+      static_cast<std::size_t>(experts) + static_cast<std::size_t>(routing_number::overflowed);
+  for (std::size_t i = place; i < records.size(); i += size)
+    if (records[i] > 0.0) return true;
+  return false;
+}
+
+namespace detail {
+
+/// What rows add to a record, of those numbers that are not counts.
+struct routing_sums {
+  double balance = 0.0;
+  double z = 0.0;
+  double entropy = 0.0;
+
+  PARALLELLM_HOST_DEVICE routing_sums& operator+=(routing_sums const& other) {
+    balance += other.balance;
+    z += other.z;
+    entropy += other.entropy;
+    return *this;
+  }
+};
+
+/// The rows of a router.
+template <class A>
+struct recorded_rows {
+  A const* logits;
+  A const* scores;
+  A const* slopes;    ///< null: none
+  A const* z_slopes;  ///< null: none
+  index all;          ///< E
+  index set_rows;     ///< rows of a set of `slopes`
+  index z_set_rows;   ///< rows of a set of `z_slopes`
+
+  [[nodiscard]] PARALLELLM_HOST_DEVICE routing_sums row(index m) const {
+    routing_sums out;
+    double total = 0.0, logarithms = 0.0;
+    for (index e = 0; e < all; ++e) {
+      auto const score = static_cast<double>(scores[m * all + e]);
+      total += score;
+      if (score > 0.0) logarithms += score * std::log(score);
+      if (slopes != nullptr)
+        out.balance += static_cast<double>(slopes[m / set_rows * all + e]) * score;
+    }
+    if (total > 0.0) out.entropy = std::log(total) - logarithms / total;
+    if constexpr (!std::is_integral_v<A>)
+      if (z_slopes != nullptr) {
+        double const size = softmax_terms::from_row(logits + m * all, all).log_sum();
+        out.z = static_cast<double>(z_slopes[m / z_set_rows]) * size * size;
+      }
+    return out;
+  }
+};
+
+/// Adds to the numbers of a record.
+PARALLELLM_HOST_DEVICE inline void add_routing(double* numbers, routing_sums const& sums,
+                                               index rows, std::int32_t const* lost) {
+  numbers[static_cast<index>(routing_number::balance_loss)] += sums.balance;
+  numbers[static_cast<index>(routing_number::z_loss)] += sums.z;
+  numbers[static_cast<index>(routing_number::entropy)] += sums.entropy;
+  numbers[static_cast<index>(routing_number::dropped)] += static_cast<double>(lost[0]);
+  numbers[static_cast<index>(routing_number::overflowed)] += static_cast<double>(lost[1]);
+  numbers[static_cast<index>(routing_number::rows)] += static_cast<double>(rows);
+}
+
+}  // namespace detail
+
 template <class A>
 struct record_routing_arguments {
   static constexpr char const* name = "record_routing";
@@ -46,38 +117,22 @@ struct record_routing_arguments {
   [[nodiscard]] auto operands() const {
     return std::tuple(updates(record), logits, scores, experts, slopes, z_slopes, lost);
   }
+  [[nodiscard]] detail::recorded_rows<A> rows() const {
+    index const count = scores.extent(0);
+    return {.logits = logits.data(),
+            .scores = scores.data(),
+            .slopes = slopes.empty() ? nullptr : slopes.data(),
+            .z_slopes = z_slopes.empty() ? nullptr : z_slopes.data(),
+            .all = scores.extent(1),
+            .set_rows = slopes.empty() ? count : count / slopes.extent(0),
+            .z_set_rows = z_slopes.empty() ? count : count / z_slopes.extent(0)};
+  }
   void compute() const {
-    index const rows = scores.extent(0);
     for (index i = 0; i < experts.size(); ++i)
       record[static_cast<std::size_t>(experts.data()[i])] += 1.0;
-    for (index m = 0; m < rows; ++m) add_row(m);
-    number(routing_number::dropped) += static_cast<double>(lost(0));
-    number(routing_number::overflowed) += static_cast<double>(lost(1));
-    number(routing_number::rows) += static_cast<double>(rows);
-  }
-
- private:
-  [[nodiscard]] double& number(routing_number which) const {
-    return record[static_cast<std::size_t>(scores.extent(1)) + static_cast<std::size_t>(which)];
-  }
-  void add_row(index m) const {
-    index const rows = scores.extent(0), all = scores.extent(1);
-    double total = 0.0, logarithms = 0.0, balance = 0.0;
-    for (index e = 0; e < all; ++e) {
-      auto const score = static_cast<double>(scores(m, e));
-      total += score;
-      if (score > 0.0) logarithms += score * std::log(score);
-      if (!slopes.empty())
-        balance += static_cast<double>(slopes(m / (rows / slopes.extent(0)), e)) * score;
-    }
-    if (total > 0.0) number(routing_number::entropy) += std::log(total) - logarithms / total;
-    number(routing_number::balance_loss) += balance;
-    if constexpr (!std::is_integral_v<A>)
-      if (!z_slopes.empty()) {
-        double const size = detail::softmax_terms::from_row(logits.data() + m * all, all).log_sum();
-        number(routing_number::z_loss) +=
-            static_cast<double>(z_slopes(m / (rows / z_slopes.extent(0)))) * size * size;
-      }
+    detail::routing_sums sums;
+    for (index m = 0; m < scores.extent(0); ++m) sums += rows().row(m);
+    detail::add_routing(record.data() + scores.extent(1), sums, scores.extent(0), lost.data());
   }
 };
 

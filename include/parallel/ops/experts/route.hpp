@@ -1,16 +1,18 @@
 // route: chooses the experts of every row, and the weights of their results.
 //
 // With scores s = softmax(l) or sigmoid(l) of a row's E logits l, the k experts with the largest
-// s + b are chosen (b: a bias that balances the experts' loads, or nothing; of equal scores the
-// lower index). The weights are w_c = a s_c / (Σ_j s_j^p)^(1/p) over the chosen experts, or a s_c
-// without a norm p. Sources: Shazeer et al., 2017 (arXiv 1701.06538); MegaBlocks (2211.15841) for
-// the norm; DeepSeek-V3 (2412.19437, section 2.1.2) for sigmoid, the bias, a, and groups: the
-// experts form G equal groups, and only those of the g groups with the largest sums of their two
-// best s + b can be chosen.
+// s + b are chosen (b: a bias that balances the experts' loads, or nothing; of equal ones the lower
+// index). Without bias and groups logits are compared instead: they have the same order, and the
+// choice then depends on no device's exponentials. The weights are w_c = a s_c / (Σ_j s_j^p)^(1/p)
+// over the chosen experts, or a s_c without a norm p. Sources: Shazeer et al., 2017 (arXiv
+// 1701.06538); MegaBlocks (2211.15841) for the norm; DeepSeek-V3 (2412.19437, section 2.1.2) for
+// sigmoid, the bias, a, and groups: the experts form G equal groups, and only those of the g groups
+// with the largest sums of their two best s + b can be chosen.
 //
 // Scores are computed in double from the logits and rounded to their type. A row's experts are in
-// ascending order, so that the sum of their results has one order. A logit that is not a number
-// counts as the smallest, and gives weights that are not numbers. Cost: E exponentials a row.
+// ascending order, so that the sum of their results has one order. What is compared and is not a
+// number counts as the smallest; a score that is not a number gives weights that are not numbers.
+// Cost: E exponentials a row.
 #pragma once
 
 #include <cmath>
@@ -115,9 +117,171 @@ PARALLELLM_HOST_DEVICE void largest_keys(std::int32_t* out, index count, index s
   }
 }
 
+/// The scores, experts and weights of rows of E logits, K of whose experts are chosen.
+template <class A>
+struct routed_rows {
+  A* scores;
+  std::int32_t* experts;
+  std::int32_t* scored;
+  A* weights;
+  A const* logits;
+  A const* bias;  ///< null: none
+  index all;      ///< E
+  index count;    ///< K
+  route_options options;
+
+  PARALLELLM_HOST_DEVICE void compute(index m) const {
+    A const* const row = logits + m * all;
+    A* const row_scores = scores + m * all;
+    softmax_terms terms;
+    if constexpr (!std::is_integral_v<A>)
+      if (options.score == router_score::softmax) terms = softmax_terms::from_row(row, all);
+    for (index e = 0; e < all; ++e) row_scores[e] = score_of(row[e], terms, options.score);
+    std::int32_t chosen[largest_top_k] = {};
+    choose(row, row_scores, chosen);
+    double norm = 1.0;
+    if constexpr (!std::is_integral_v<A>)
+      if (options.norm > 0) {
+        norm = 0.0;
+        for (index c = 0; c < count; ++c)
+          norm += std::pow(static_cast<double>(row_scores[chosen[c]]), options.norm);
+        norm = std::pow(norm, 1.0 / options.norm);
+      }
+    for (index c = 0; c < count; ++c) {
+      std::int32_t const expert = options.uniform ? uniform_expert(m, c) : chosen[c];
+      index place = m * count + c;  // insertion: a row's experts are in ascending order
+      for (; place > m * count && experts[place - 1] > expert; --place) {
+        experts[place] = experts[place - 1];
+        scored[place] = scored[place - 1];
+        weights[place] = weights[place - 1];
+      }
+      experts[place] = expert;
+      scored[place] = chosen[c];
+      weights[place] = weight(row_scores[chosen[c]], norm);
+    }
+  }
+
+ private:
+  [[nodiscard]] PARALLELLM_HOST_DEVICE std::int32_t uniform_expert(index m, index c) const {
+    std::uint64_t const choice =
+        (options.first_row + static_cast<std::uint64_t>(m)) * static_cast<std::uint64_t>(count) +
+        static_cast<std::uint64_t>(c);
+    return static_cast<std::int32_t>(choice % static_cast<std::uint64_t>(all));
+  }
+  [[nodiscard]] PARALLELLM_HOST_DEVICE A weight(A score, double norm) const {
+    if constexpr (std::is_integral_v<A>)
+      return score;
+    else
+      return static_cast<A>(options.scale * static_cast<double>(score) / norm);
+  }
+  PARALLELLM_HOST_DEVICE void choose(A const* row, A const* row_scores,
+                                     std::int32_t* chosen) const {
+    auto const key = [&](index e) -> A {
+      if (bias == nullptr) return options.groups == 1 ? row[e] : row_scores[e];
+      return static_cast<A>(row_scores[e] + bias[e]);
+    };
+    auto const any = [](index) { return true; };
+    if (options.groups == 1) return largest_keys(chosen, count, all, key, any);
+    index const size = all / options.groups;
+    auto const group_key = [&](index group) -> A {
+      std::int32_t best[2] = {};
+      largest_keys(
+          best, size < 2 ? size : 2, size, [&](index i) { return key(group * size + i); }, any);
+      A const first = key(group * size + best[0]);
+      return size < 2 ? first : static_cast<A>(first + key(group * size + best[1]));
+    };
+    std::int32_t groups[largest_top_k] = {};
+    largest_keys(groups, options.chosen_groups, options.groups, group_key, any);
+    largest_keys(chosen, count, all, key, [&](index e) {
+      for (index g = 0; g < options.chosen_groups; ++g)
+        if (e / size == groups[g]) return true;
+      return false;
+    });
+  }
+};
+
+/// The gradients of the logits of rows; see route_backward.
+template <class T, class A>
+struct routed_rows_backward {
+  T* dlogits;
+  A const* dweights;
+  A const* logits;
+  A const* scores;
+  std::int32_t const* scored;
+  A const* slopes;    ///< null: none
+  A const* z_slopes;  ///< null: none
+  index all;          ///< E
+  index count;        ///< K
+  index set_rows;     ///< rows of a set of `slopes`
+  index z_set_rows;   ///< rows of a set of `z_slopes`
+  route_options options;
+
+  PARALLELLM_HOST_DEVICE void compute(index m) const {
+    A const* const slope = slopes == nullptr ? nullptr : slopes + m / set_rows * all;
+    T* const to = dlogits + m * all;
+    if constexpr (std::is_integral_v<A>) {
+      for (index e = 0; e < all; ++e) to[e] = static_cast<T>(score_gradient(m, e, 1, 0, slope));
+    } else {
+      A const* const row_scores = scores + m * all;
+      double norm = 1.0, shared = 0.0;
+      if (options.norm > 0) {
+        norm = 0.0;
+        for (index c = m * count; c < (m + 1) * count; ++c) {
+          auto const score = static_cast<double>(row_scores[scored[c]]);
+          norm += std::pow(score, options.norm);
+          shared += static_cast<double>(dweights[c]) * score;
+        }
+        shared /= std::pow(norm, 1.0 + 1.0 / options.norm);
+        norm = std::pow(norm, 1.0 / options.norm);
+      }
+      double weighted = 0.0;
+      if (options.score == router_score::softmax)
+        for (index e = 0; e < all; ++e)
+          weighted +=
+              static_cast<double>(row_scores[e]) * score_gradient(m, e, norm, shared, slope);
+      double const z_slope =
+          z_slopes == nullptr ? 0.0 : static_cast<double>(z_slopes[m / z_set_rows]);
+      auto const terms =
+          z_slope == 0.0 ? softmax_terms{} : softmax_terms::from_row(logits + m * all, all);
+      for (index e = 0; e < all; ++e) {
+        auto const score = static_cast<double>(row_scores[e]);
+        double gradient = score_gradient(m, e, norm, shared, slope);
+        if (options.score == router_score::softmax) gradient = score * (gradient - weighted);
+        if (options.score == router_score::sigmoid) gradient *= score * (1.0 - score);
+        if (options.score == router_score::one) gradient = 0.0;
+        if (z_slope != 0.0)
+          gradient += z_slope * 2.0 * terms.log_sum() *
+                      terms.share(static_cast<double>(logits[m * all + e]));
+        to[e] = static_cast<T>(static_cast<A>(gradient));
+      }
+    }
+  }
+
+ private:
+  using number = std::conditional_t<std::is_integral_v<A>, A, double>;
+
+  /// The gradient of the score of expert e, through its weight and through the balancing loss.
+  [[nodiscard]] PARALLELLM_HOST_DEVICE number score_gradient(index m, index e, number norm,
+                                                             number shared, A const* slope) const {
+    number gradient = slope == nullptr ? number(0) : number(slope[e]);
+    for (index c = m * count; c < (m + 1) * count; ++c)
+      if (scored[c] == e) {
+        if constexpr (std::is_integral_v<A>)
+          gradient += dweights[c];
+        else
+          gradient +=
+              options.scale *
+              (static_cast<double>(dweights[c]) / norm -
+               (options.norm > 0 ? shared * std::pow(static_cast<double>(scores[m * all + e]),
+                                                     options.norm - 1.0)
+                                 : 0.0));
+      }
+    return gradient;
+  }
+};
+
 }  // namespace detail
 
-/// The scores, experts and weights of rows.
 template <class A>
 struct route_arguments {
   static constexpr char const* name = "route";
@@ -138,79 +302,14 @@ struct route_arguments {
            (options.norm > 0 ? 3 : 0) * static_cast<std::uint64_t>(weights.size());
   }
   [[nodiscard]] index parts() const { return logits.extent(0); }
-
-  PARALLELLM_HOST_DEVICE void compute(index m) const {
-    index const count = experts.extent(1), all = logits.extent(1);
-    detail::softmax_terms terms;
-    if constexpr (!std::is_integral_v<A>)
-      if (options.score == router_score::softmax)
-        terms = detail::softmax_terms::from_row(logits.data() + m * all, all);
-    for (index e = 0; e < all; ++e)
-      scores(m, e) = detail::score_of(logits(m, e), terms, options.score);
-    std::int32_t chosen[largest_top_k] = {};
-    choose(m, chosen);
-    double norm = 1.0;
-    if constexpr (!std::is_integral_v<A>)
-      if (options.norm > 0) {
-        norm = 0.0;
-        for (index c = 0; c < count; ++c)
-          norm += std::pow(static_cast<double>(scores(m, chosen[c])), options.norm);
-        norm = std::pow(norm, 1.0 / options.norm);
-      }
-    for (index c = 0; c < count; ++c) {
-      std::int32_t const expert =
-          options.uniform
-              ? static_cast<std::int32_t>(((options.first_row + static_cast<std::uint64_t>(m)) *
-                                               static_cast<std::uint64_t>(count) +
-                                           static_cast<std::uint64_t>(c)) %
-                                          static_cast<std::uint64_t>(all))
-              : chosen[c];
-      index place = c;  // insertion: a row's experts are in ascending order
-      for (; place > 0 && experts(m, place - 1) > expert; --place) move(m, place - 1, place);
-      experts(m, place) = expert;
-      scored(m, place) = chosen[c];
-      weights(m, place) = weight(scores(m, chosen[c]), norm);
-    }
+  [[nodiscard]] detail::routed_rows<A> rows() const {
+    return {scores.data(),    experts.data(),    scored.data(),
+            weights.data(),   logits.data(),     bias.empty() ? nullptr : bias.data(),
+            logits.extent(1), experts.extent(1), options};
   }
-
- private:
-  PARALLELLM_HOST_DEVICE void move(index m, index from, index to) const {
-    experts(m, to) = experts(m, from);
-    scored(m, to) = scored(m, from);
-    weights(m, to) = weights(m, from);
-  }
-  [[nodiscard]] PARALLELLM_HOST_DEVICE A weight(A score, double norm) const {
-    if constexpr (std::is_integral_v<A>)
-      return score;
-    else
-      return static_cast<A>(options.scale * static_cast<double>(score) / norm);
-  }
-  PARALLELLM_HOST_DEVICE void choose(index m, std::int32_t* chosen) const {
-    index const count = experts.extent(1), all = logits.extent(1);
-    auto const key = [&](index e) -> A {
-      return bias.empty() ? scores(m, e) : static_cast<A>(scores(m, e) + bias(e));
-    };
-    auto const any = [](index) { return true; };
-    if (options.groups == 1) return detail::largest_keys(chosen, count, all, key, any);
-    index const size = all / options.groups;
-    auto const group_key = [&](index group) -> A {
-      std::int32_t best[2] = {};
-      detail::largest_keys(
-          best, size < 2 ? size : 2, size, [&](index i) { return key(group * size + i); }, any);
-      A const first = key(group * size + best[0]);
-      return size < 2 ? first : static_cast<A>(first + key(group * size + best[1]));
-    };
-    std::int32_t groups[largest_top_k] = {};
-    detail::largest_keys(groups, options.chosen_groups, options.groups, group_key, any);
-    detail::largest_keys(chosen, count, all, key, [&](index e) {
-      for (index g = 0; g < options.chosen_groups; ++g)
-        if (e / size == groups[g]) return true;
-      return false;
-    });
-  }
+  void compute(index m) const { rows().compute(m); }
 };
 
-/// The gradient of the logits of rows; see route_backward.
 template <class T, class A>
 struct route_backward_arguments {
   static constexpr char const* name = "route_backward";
@@ -230,71 +329,23 @@ struct route_backward_arguments {
     return 10 * static_cast<std::uint64_t>(logits.size());
   }
   [[nodiscard]] index parts() const { return logits.extent(0); }
-
-  PARALLELLM_HOST_DEVICE void compute(index m) const {
-    index const count = scored.extent(1), all = logits.extent(1);
-    // rows of a set are consecutive, and all sets have as many
-    A const* const slope =
-        slopes.empty() ? nullptr : slopes.data() + m / (logits.extent(0) / slopes.extent(0)) * all;
-    if constexpr (std::is_integral_v<A>) {
-      for (index e = 0; e < all; ++e)
-        dlogits(m, e) = static_cast<T>(score_gradient(m, e, 1, 0, slope));
-    } else {
-      double norm = 1.0, shared = 0.0;
-      if (options.norm > 0) {
-        norm = 0.0;
-        for (index c = 0; c < count; ++c) {
-          auto const score = static_cast<double>(scores(m, scored(m, c)));
-          norm += std::pow(score, options.norm);
-          shared += static_cast<double>(dweights(m, c)) * score;
-        }
-        shared /= std::pow(norm, 1.0 + 1.0 / options.norm);
-        norm = std::pow(norm, 1.0 / options.norm);
-      }
-      double weighted = 0.0;
-      if (options.score == router_score::softmax)
-        for (index e = 0; e < all; ++e)
-          weighted += static_cast<double>(scores(m, e)) * score_gradient(m, e, norm, shared, slope);
-      double z_slope = 0.0;
-      detail::softmax_terms terms;
-      if (!z_slopes.empty()) {
-        z_slope = static_cast<double>(z_slopes(m / (logits.extent(0) / z_slopes.extent(0))));
-        terms = detail::softmax_terms::from_row(logits.data() + m * all, all);
-      }
-      for (index e = 0; e < all; ++e) {
-        auto const score = static_cast<double>(scores(m, e));
-        double gradient = score_gradient(m, e, norm, shared, slope);
-        if (options.score == router_score::softmax) gradient = score * (gradient - weighted);
-        if (options.score == router_score::sigmoid) gradient *= score * (1.0 - score);
-        if (options.score == router_score::one) gradient = 0.0;
-        if (z_slope != 0.0)
-          gradient +=
-              z_slope * 2.0 * terms.log_sum() * terms.share(static_cast<double>(logits(m, e)));
-        dlogits(m, e) = static_cast<T>(static_cast<A>(gradient));
-      }
-    }
+  /// The rows of a set are consecutive, and all sets have as many.
+  [[nodiscard]] detail::routed_rows_backward<T, A> rows() const {
+    index const rows = logits.extent(0);
+    return {.dlogits = dlogits.data(),
+            .dweights = dweights.data(),
+            .logits = logits.data(),
+            .scores = scores.data(),
+            .scored = scored.data(),
+            .slopes = slopes.empty() ? nullptr : slopes.data(),
+            .z_slopes = z_slopes.empty() ? nullptr : z_slopes.data(),
+            .all = logits.extent(1),
+            .count = scored.extent(1),
+            .set_rows = slopes.empty() ? rows : rows / slopes.extent(0),
+            .z_set_rows = z_slopes.empty() ? rows : rows / z_slopes.extent(0),
+            .options = options};
   }
-
- private:
-  using number = std::conditional_t<std::is_integral_v<A>, A, double>;
-
-  /// The gradient of the score of expert e, through its weight and through the balancing loss.
-  [[nodiscard]] PARALLELLM_HOST_DEVICE number score_gradient(index m, index e, number norm,
-                                                             number shared, A const* slope) const {
-    number gradient = slope == nullptr ? number(0) : number(slope[e]);
-    for (index c = 0; c < scored.extent(1); ++c)
-      if (scored(m, c) == e) {
-        if constexpr (std::is_integral_v<A>)
-          gradient += dweights(m, c);
-        else
-          gradient += options.scale *
-                      (static_cast<double>(dweights(m, c)) / norm -
-                       (options.norm > 0 ? shared * std::pow(static_cast<double>(scores(m, e)),
-                                                             options.norm - 1.0)
-                                         : 0.0));
-      }
-    return gradient;
-  }
+  void compute(index m) const { rows().compute(m); }
 };
 
 namespace detail {
@@ -326,15 +377,22 @@ inline constexpr auto route =
       detail::check_route("route", logits.extent(1), experts.extent(1), options);
       detail::require_equal("route", "the number of rows of experts", experts.extent(0),
                             "that of logits", logits.extent(0));
+      require(scores.extents() == logits.extents(),
+              "ops::route: scores and logits have different extents");
+      require(scored.extents() == experts.extents() && weights.extents() == experts.extents(),
+              "ops::route: experts and their weights have different extents");
+      if (!bias.empty())
+        detail::require_equal("route", "the number of biases", bias.extent(0), "that of experts",
+                              logits.extent(1));
       run_operation(s, route_arguments<A>{scores, experts, scored, weights,
                                           matrix_view<A const>(logits), bias, options});
     };
 
 /// route_backward(s, dlogits, dweights, logits, scores, scored, slopes, z_slopes, options): dlogits
 /// [M,E] from dweights [M,K]; `slopes` [sets,E] is the derivative of a balancing loss by each score
-/// of a set's rows (M / sets consecutive ones), or empty; `z_slopes` [sets] is that by the
-/// square of log Σ exp(l) of each of a set's rows (ST-MoE's z-loss, Zoph et al., 2022, arXiv
-/// 2202.08906, eq. 5), or empty.
+/// of a set's rows (M / sets consecutive ones), or empty; `z_slopes` [sets] is that by the square
+/// of log Σ exp(l) of each of a set's rows (ST-MoE's z-loss, Zoph et al., 2022, arXiv 2202.08906,
+/// eq. 5), or empty.
 inline constexpr auto route_backward =
     []<class Stream, class T, class DW, class L>(
         Stream& s, matrix_view<T> dlogits, matrix_view<DW> dweights, matrix_view<L> logits,
@@ -345,9 +403,20 @@ inline constexpr auto route_backward =
         route_options options) {
       using A = std::remove_const_t<L>;
       detail::check_route("route_backward", logits.extent(1), scored.extent(1), options);
+      require(dlogits.extents() == logits.extents() && scores.extents() == logits.extents(),
+              "ops::route_backward: logits, scores and the gradient have different extents");
+      require(dweights.extents() == scored.extents() && scored.extent(0) == logits.extent(0),
+              "ops::route_backward: experts and the gradients of their weights have different "
+              "extents");
       require(slopes.empty() || logits.extent(0) % slopes.extent(0) == 0,
               "ops::route_backward: ", logits.extent(0), " rows are not divided equally by ",
               slopes.extent(0), " sets");
+      require(z_slopes.empty() || logits.extent(0) % z_slopes.extent(0) == 0,
+              "ops::route_backward: ", logits.extent(0), " rows are not divided equally by ",
+              z_slopes.extent(0), " sets of the z-loss");
+      if (!slopes.empty())
+        detail::require_equal("route_backward", "the number of columns of slopes", slopes.extent(1),
+                              "that of logits", logits.extent(1));
       run_operation(s, route_backward_arguments<T, A>{dlogits, matrix_view<A const>(dweights),
                                                       matrix_view<A const>(logits), scores, scored,
                                                       slopes, z_slopes, options});

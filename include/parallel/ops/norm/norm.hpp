@@ -3,7 +3,8 @@
 // layer_norm: y = (x - mean) rstd * weight + bias, rstd = 1/sqrt(variance + eps) (Ba, Kiros,
 // Hinton, 2016). The variance is the mean square around the mean, computed in a second pass, so
 // that there is no cancellation. rms_norm: the same without the subtraction of the mean and without
-// the bias, so rstd = 1/sqrt(mean(x^2) + eps) (Zhang, Sennrich, 2019).
+// the bias, so rstd = 1/sqrt(mean(x^2) + eps) (Zhang, Sennrich, 2019). Where weights are stored
+// less an offset (Gemma's are those of 1 + w), rows are multiplied by weight + offset.
 //
 // Both are one struct of arguments each, of which `Centred` says that the mean is subtracted. Rows
 // need not be adjacent (rows_view): the q or k of a packed [q | k | v] is normalised without a
@@ -47,6 +48,7 @@ namespace parallel::ops {
 /// The options of layer_norm and rms_norm.
 struct norm_options {
   double eps = 1e-5;
+  double weight_offset = 0.0;  ///< rows are multiplied by weight + weight_offset
 };
 using layer_norm_options = norm_options;
 using rms_norm_options = norm_options;
@@ -86,13 +88,14 @@ struct norm_arguments {
     double const factor = 1.0 / std::sqrt(squares / width + options.eps);
     if (!mean.empty()) mean(m) = static_cast<A>(center);
     if (!rstd.empty()) rstd(m) = static_cast<A>(factor);
+    auto const gain = [&](index n) { return A(weight(n)) + A(options.weight_offset); };
     for (index n = 0; n < x.columns; ++n) {
       auto const normal = static_cast<A>((double(x.row(m)[n]) - center) * factor);
       if constexpr (Centred) {
         A const shift = bias.empty() ? A(0) : A(bias(n));
-        y.row(m)[n] = static_cast<T>(normal * A(weight(n)) + shift);
+        y.row(m)[n] = static_cast<T>(normal * gain(n) + shift);
       } else {
-        y.row(m)[n] = static_cast<T>(normal * A(weight(n)));
+        y.row(m)[n] = static_cast<T>(normal * gain(n));
       }
     }
   }
@@ -114,6 +117,7 @@ struct norm_backward_input_arguments {
   vector_view<accumulate_t<T> const> mean;
   vector_view<accumulate_t<T> const> rstd;
   rows_view<T const> addend;
+  double weight_offset = 0.0;
 
   [[nodiscard]] auto operands() const { return std::tuple(dx, dy, x, weight, mean, rstd, addend); }
   [[nodiscard]] std::uint64_t flops() const {
@@ -127,7 +131,7 @@ struct norm_backward_input_arguments {
     A center = 0;
     if constexpr (Centred) center = mean(m);
     auto const normal = [&](index n) { return (A(x.row(m)[n]) - center) * rstd(m); };
-    auto const slope = [&](index n) { return A(dy.row(m)[n]) * A(weight(n)); };
+    auto const slope = [&](index n) { return A(dy.row(m)[n]) * (A(weight(n)) + A(weight_offset)); };
     double total = 0.0;    // the sum of slopes: the derivative by a shift of all x
     double product = 0.0;  // the sum of slope * normal: the derivative by a scaling of all x
     for (index n = 0; n < x.columns; ++n) {
@@ -244,8 +248,9 @@ struct layer_norm_fn {
         s, layer_norm_arguments<T>{rows_view<T>(y), mean, rstd, x, weight, bias, options});
   }
 };
-/// layer_norm(s, y, mean, rstd, x, weight, bias, {.eps}): x, y [M,D] (matrix_view or rows_view; y
-/// may be x), weight [D], bias [D] or empty; mean, rstd [M] for the backward pass, or both empty.
+/// layer_norm(s, y, mean, rstd, x, weight, bias, {.eps, .weight_offset}): x, y [M,D] (matrix_view
+/// or rows_view; y may be x), weight [D], bias [D] or empty; mean, rstd [M] for the backward pass,
+/// or both empty.
 inline constexpr layer_norm_fn layer_norm{};
 
 struct layer_norm_backward_input_fn {
@@ -254,14 +259,16 @@ struct layer_norm_backward_input_fn {
                   rows_view<std::type_identity_t<T> const> x,
                   vector_view<std::type_identity_t<T> const> weight,
                   vector_view<accumulate_t<T> const> mean, vector_view<accumulate_t<T> const> rstd,
-                  rows_view<std::type_identity_t<T> const> addend = {}) const {
+                  rows_view<std::type_identity_t<T> const> addend = {},
+                  double weight_offset = 0.0) const {
     detail::run_norm(s, layer_norm_backward_input_arguments<T>{rows_view<T>(dx), dy, x, weight,
-                                                               mean, rstd, addend});
+                                                               mean, rstd, addend, weight_offset});
   }
 };
-/// layer_norm_backward_input(s, dx, dy, x, weight, mean, rstd, addend): with x^ = (x - mean) rstd
-/// and g = dy weight, dx = rstd (g - mean(g) - x^ mean(g x^)), with means over a row, plus `addend`
-/// [M,D] unless it is empty, rounded once; dx may be dy, and overlaps no other argument.
+/// layer_norm_backward_input(s, dx, dy, x, weight, mean, rstd, addend, weight_offset): with
+/// x^ = (x - mean) rstd and g = dy (weight + weight_offset), dx = rstd (g - mean(g) - x^ mean(g
+/// x^)), with means over a row, plus `addend` [M,D] unless it is empty, rounded once; dx may be dy,
+/// and overlaps no other argument.
 inline constexpr layer_norm_backward_input_fn layer_norm_backward_input{};
 
 struct layer_norm_backward_weight_fn {
@@ -289,8 +296,8 @@ struct rms_norm_fn {
     detail::run_norm(s, rms_norm_arguments<T>{rows_view<T>(y), {}, rstd, x, weight, {}, options});
   }
 };
-/// rms_norm(s, y, rstd, x, weight, {.eps}): x, y [M,D] (matrix_view or rows_view; y may be x),
-/// weight [D]; rstd [M] for the backward pass, or empty.
+/// rms_norm(s, y, rstd, x, weight, {.eps, .weight_offset}): x, y [M,D] (matrix_view or rows_view; y
+/// may be x), weight [D]; rstd [M] for the backward pass, or empty.
 inline constexpr rms_norm_fn rms_norm{};
 
 struct rms_norm_backward_input_fn {
@@ -299,12 +306,14 @@ struct rms_norm_backward_input_fn {
                   rows_view<std::type_identity_t<T> const> x,
                   vector_view<std::type_identity_t<T> const> weight,
                   vector_view<accumulate_t<T> const> rstd,
-                  rows_view<std::type_identity_t<T> const> addend = {}) const {
-    detail::run_norm(
-        s, rms_norm_backward_input_arguments<T>{rows_view<T>(dx), dy, x, weight, {}, rstd, addend});
+                  rows_view<std::type_identity_t<T> const> addend = {},
+                  double weight_offset = 0.0) const {
+    detail::run_norm(s, rms_norm_backward_input_arguments<T>{
+                            rows_view<T>(dx), dy, x, weight, {}, rstd, addend, weight_offset});
   }
 };
-/// rms_norm_backward_input(s, dx, dy, x, weight, rstd, addend): with x^ = x rstd and g = dy weight,
+/// rms_norm_backward_input(s, dx, dy, x, weight, rstd, addend, weight_offset): with x^ = x rstd and
+/// g = dy (weight + weight_offset),
 /// dx = rstd (g - x^ mean(g x^)), with the mean over a row, plus `addend` [M,D] unless it is empty,
 /// rounded once; dx may be dy, and overlaps no other argument.
 inline constexpr rms_norm_backward_input_fn rms_norm_backward_input{};

@@ -38,6 +38,7 @@ struct norm_gradients_arguments {
   vector_view<accumulate_t<T> const> mean;  ///< empty: the norm is rms_norm
   vector_view<accumulate_t<T> const> rstd;
   rows_view<T const> addend;
+  double weight_offset = 0.0;
 
   [[nodiscard]] auto operands() const {
     return std::tuple(dx, weight_sums, bias_sums, dy, x, weight, mean, rstd, addend);
@@ -66,9 +67,11 @@ struct norm_gradients_arguments {
     }
     for (index m = begin; m < end; ++m)
       if (mean.empty())
-        rms_norm_backward_input_arguments<T>{dx, dy, x, weight, {}, rstd, addend}.compute(m);
+        rms_norm_backward_input_arguments<T>{dx, dy, x, weight, {}, rstd, addend, weight_offset}
+            .compute(m);
       else
-        layer_norm_backward_input_arguments<T>{dx, dy, x, weight, mean, rstd, addend}.compute(m);
+        layer_norm_backward_input_arguments<T>{dx, dy, x, weight, mean, rstd, addend, weight_offset}
+            .compute(m);
   }
 };
 
@@ -80,7 +83,8 @@ struct norm_gradients_fn {
                   rows_view<std::type_identity_t<T> const> x,
                   vector_view<std::type_identity_t<T> const> weight,
                   vector_view<accumulate_t<T> const> mean, vector_view<accumulate_t<T> const> rstd,
-                  rows_view<std::type_identity_t<T> const> addend = {}) const {
+                  rows_view<std::type_identity_t<T> const> addend = {},
+                  double weight_offset = 0.0) const {
     rows_view<T> const out(dx);
     auto constexpr name = "norm_gradients";
     detail::check_norm_rows<T>(name, out, dy, x, weight, rstd, addend);
@@ -97,14 +101,14 @@ struct norm_gradients_fn {
     require(bias_sums.empty() || !mean.empty(),
             "ops::norm_gradients: there are bias_sums but no mean, and rms_norm has no bias");
     run_operation(s, norm_gradients_arguments<T>{out, weight_sums, bias_sums, dy, x, weight, mean,
-                                                 rstd, addend});
+                                                 rstd, addend, weight_offset});
   }
 };
-/// norm_gradients(s, dx, weight_sums, bias_sums, dy, x, weight, mean, rstd, addend): dx is that of
-/// layer_norm_backward_input, or of rms_norm_backward_input if mean is empty. For run r of
-/// norm_gradient_runs(M) runs of about equal size, weight_sums[r,:] = the sum over its rows of dy
-/// x^, and bias_sums[r,:] = the sum of dy, unless bias_sums is empty. dx may be dy, and overlaps no
-/// other argument. The order of summation depends on the shape alone.
+/// norm_gradients(s, dx, weight_sums, bias_sums, dy, x, weight, mean, rstd, addend, weight_offset):
+/// dx is that of layer_norm_backward_input, or of rms_norm_backward_input if mean is empty. For run
+/// r of norm_gradient_runs(M) runs of about equal size, weight_sums[r,:] = the sum over its rows of
+/// dy x^, and bias_sums[r,:] = the sum of dy, unless bias_sums is empty. dx may be dy, and overlaps
+/// no other argument. The order of summation depends on the shape alone.
 inline constexpr norm_gradients_fn norm_gradients{};
 
 }  // namespace parallel::ops

@@ -10,7 +10,7 @@ void describe(family_form& form, model_config& model) {
   describe_llama(form, model,
                  {.key_heads = 8,
                   .max_positions = 4096 * 32,
-                  .norm_eps = 1e-5,
+                  .eps = 1e-5,
                   .rotary = rotary,
                   .has_experts = true});
   describe_experts(form, model,
@@ -21,13 +21,10 @@ void describe(family_form& form, model_config& model) {
                     .always_norms = true});
   form.require_off("router_jitter_noise",
                    "noise on the input of the experts themselves is not supported");
-  std::optional<std::int64_t> window;  // tokens that a token sees, itself included
-  if (model.attn.sliding_window_size >= 0) window = model.attn.sliding_window_size + 1;
-  form.optional_count("sliding_window", window);
-  if (!form.writes() && window) model.attn.sliding_window_size = *window - 1;
+  describe_window(form, model);
 }
 
-constexpr auto layers = llama_layers_and(std::array<stored_layer, 4>{
+constexpr auto layers = llama_layers_but(std::array<stored_layer, 4>{
     {{"transformer.blocks.*.ffn.router.layer", {"model.layers.*.block_sparse_moe.gate"}},
      {"transformer.blocks.*.ffn.experts.mlp.w1",
       {"model.layers.*.block_sparse_moe.experts.*.w1.weight"},
@@ -42,6 +39,6 @@ constexpr auto layers = llama_layers_and(std::array<stored_layer, 4>{
 }  // namespace
 
 extern constinit model_family const table =
-    expert_family("mixtral", "MixtralForCausalLM", &describe, layers);
+    llama_family("mixtral", "MixtralForCausalLM", &describe, {}, rotary, layers);
 
 }  // namespace mpt::families::mixtral

@@ -5,7 +5,7 @@ namespace mpt::families::olmoe {
 namespace {
 
 void describe(family_form& form, model_config& model) {
-  describe_llama(form, model, {.max_positions = 4096, .norm_eps = 1e-5, .has_experts = true});
+  describe_llama(form, model, {.max_positions = 4096, .eps = 1e-5, .has_experts = true});
   require_default_head_dim(form, model);
   describe_experts(form, model,
                    {.other_count = "num_local_experts",
@@ -20,11 +20,11 @@ void describe(family_form& form, model_config& model) {
   model.attn.qk_norm_eps = model.norm_eps;
 }
 
-constexpr auto layers = llama_layers_and(expert_layers);
+constexpr auto layers = llama_layers_but(expert_layers);
 
 }  // namespace
 
 extern constinit model_family const table =
-    expert_family("olmoe", "OlmoeForCausalLM", &describe, layers);
+    llama_family("olmoe", "OlmoeForCausalLM", &describe, {}, {}, layers);
 
 }  // namespace mpt::families::olmoe

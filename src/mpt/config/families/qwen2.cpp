@@ -6,7 +6,7 @@ namespace {
 
 void describe(family_form& form, model_config& model) {
   describe_llama(form, model, {.key_heads = 32, .max_positions = 32768});
-  describe_optional_window(form, model);
+  describe_last_windows(form, model);
   if (!form.writes()) model.attention_bias = true;
 }
 

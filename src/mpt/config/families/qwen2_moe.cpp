@@ -23,11 +23,12 @@ void describe(family_form& form, model_config& model) {
                    "versions of transformers differ in which layers have a window");
   for (char const* const key : {"sliding_window", "max_window_layers"})
     static_cast<void>(form.value(key));  // without effect then
-  form.require(!read_layer_types(form, model.n_layers).value_or(false), "layer_types",
+  auto const listed = read_layer_types(form, model.n_layers);
+  form.require(!listed || std::ranges::find(*listed, true) == listed->end(), "layer_types",
                "is sliding_attention, but use_sliding_window is off");
 }
 
-constexpr auto layers = llama_layers_and(std::array<stored_layer, 8>{
+constexpr auto layers = llama_layers_but(std::array<stored_layer, 8>{
     {expert_layers[0],
      expert_layers[1],
      expert_layers[2],
@@ -44,6 +45,6 @@ constexpr auto layers = llama_layers_and(std::array<stored_layer, 8>{
 }  // namespace
 
 extern constinit model_family const table =
-    expert_family("qwen2_moe", "Qwen2MoeForCausalLM", &describe, layers);
+    llama_family("qwen2_moe", "Qwen2MoeForCausalLM", &describe, {}, {}, layers);
 
 }  // namespace mpt::families::qwen2_moe

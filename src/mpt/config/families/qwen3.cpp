@@ -5,13 +5,12 @@ namespace mpt::families::qwen3 {
 namespace {
 
 void describe(family_form& form, model_config& model) {
-  if (!form.writes())
-    form.require(!form.value("head_dim").is_null(), "head_dim",
-                 "is missing; a model's size is not guessed");
+  std::int64_t width = head_dim(model);
+  form.count("head_dim", width);
   describe_llama(form, model, {.key_heads = 32, .max_positions = 32768});
-  describe_optional_window(form, model);
+  describe_last_windows(form, model);
   form.attention_bias(model, false);
-  if (form.writes()) return form.put("head_dim", head_dim(model));
+  if (form.writes()) return;
   model.attn.qk_gn = true;
   model.attn.qk_norm_eps = model.norm_eps;
 }
@@ -19,6 +18,7 @@ void describe(family_form& form, model_config& model) {
 }  // namespace
 
 extern constinit model_family const table = llama_family(
-    "qwen3", "Qwen3ForCausalLM", &describe, {.architecture = "qwen3", .has_head_width = true});
+    "qwen3", "Qwen3ForCausalLM", &describe,
+    {.architecture = "qwen3", .has_head_width = true, .remove_held = &remove_query_key_norms});
 
 }  // namespace mpt::families::qwen3

@@ -15,17 +15,17 @@ void describe(family_form& form, model_config& model) {
     if (has_window) form.put("sliding_window", model.attn.sliding_window_size + 1);
     return form.put("head_dim", head_dim(model));
   }
-  auto const window = read_window(form);
+  auto const window = read_window(form, 4096);
   if (has_window && window) model.attn.sliding_window_size = *window - 1;
   model.attn.qk_gn = true;
   model.attn.qk_norm_eps = model.norm_eps;
 }
 
-constexpr auto layers = llama_layers_and(expert_layers);
+constexpr auto layers = llama_layers_but(expert_layers);
 
 }  // namespace
 
 extern constinit model_family const table =
-    expert_family("qwen3_moe", "Qwen3MoeForCausalLM", &describe, layers);
+    llama_family("qwen3_moe", "Qwen3MoeForCausalLM", &describe, {}, {}, layers);
 
 }  // namespace mpt::families::qwen3_moe

@@ -1,6 +1,9 @@
 #include <mpt/config/model/attention.hpp>
 
+#include <cmath>
+#include <iterator>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include <parallel/core/error.hpp>
@@ -11,11 +14,22 @@ attention_config with_overrides(attention_config attn, layer_override const& lay
   attn.sliding_window_size = layer.sliding_window_size.value_or(attn.sliding_window_size);
   attn.temperature.floor_scale = layer.floor_scale.value_or(attn.temperature.floor_scale);
   attn.temperature.attn_scale = layer.attn_scale.value_or(attn.temperature.attn_scale);
+  if (layer.rope_theta && attn.rope) {
+    attn.rope->theta = *layer.rope_theta;
+    attn.rope->scaling = unscaled_rope{};
+  }
   if (layer.nope) {
     attn.rope.reset();
     attn.alibi = false;
   }
   return attn;
+}
+
+double softmax_scale(attention_config const& attn, std::int64_t head_dim) {
+  auto const* const yarn = attn.rope ? std::get_if<yarn_rope>(&attn.rope->scaling) : nullptr;
+  double const growth = yarn != nullptr ? yarn->attention_factor : 1;
+  return growth * growth *
+         attn.softmax_scale.value_or(1 / std::sqrt(static_cast<double>(head_dim)));
 }
 
 void check_attention(attention_config const& attn, std::int64_t n_heads, std::int64_t head_dim,
@@ -63,6 +77,13 @@ void check_attention(attention_config const& attn, std::int64_t n_heads, std::in
   require(!rope.rotary_dim || (!is_yarn && !rope.xpos_scale_base), prefix,
           "attn_config.rotary_dim cannot be used with yarn or xpos, which scale whole heads");
   require(rope.theta > 0, prefix, "attn_config.rope_theta must be above 0, found ", rope.theta);
+  if (auto const* const scaling = std::get_if<long_rope>(&rope.scaling))
+    for (auto const& [key, factors] : {std::pair("short_factor", &scaling->short_factor),
+                                       std::pair("long_factor", &scaling->long_factor)})
+      require(std::ssize(*factors) == rope.rotary_dim.value_or(head_dim) / 2, prefix,
+              "attn_config.rope_hf_config.", key, " must have a number for each of the ",
+              rope.rotary_dim.value_or(head_dim) / 2, " pairs of elements that are turned, found ",
+              factors->size());
   check_rope_scaling(
       rope.scaling, [&](bool is_met, std::string_view key, auto const&... explanation) {
         require(is_met, prefix, "attn_config.rope_hf_config.", key, " ", explanation...);

@@ -141,19 +141,21 @@ void prepare_rotary(nlohmann::json& json, nlohmann::json& overrides, rotary_keys
   }
 }
 
-/// The file's JSON with `overrides`, an object or null. A list of the layers' kinds of attention
-/// keeps its first ones for fewer layers.
+/// The file's JSON with `overrides`, an object or null. Lists of what the layers are keep their
+/// first items for fewer layers.
 [[nodiscard]] nlohmann::json with_overrides(nlohmann::json json, nlohmann::json overrides,
                                             rotary_keys const& keys) {
   if (!overrides.is_object()) return json;
   prepare_rotary(json, overrides, keys);
   merge_fields(json, overrides);
-  auto const types = json.find("layer_types");
   auto const layers = json.find("num_hidden_layers");
-  bool const cuts = types != json.end() && types->is_array() &&
-                    !overrides.contains("layer_types") && layers != json.end() &&
-                    layers->is_number_integer() && *layers >= 0 && *layers < types->size();
-  if (cuts) types->erase(types->begin() + layers->get<std::ptrdiff_t>(), types->end());
+  if (layers == json.end() || !layers->is_number_integer() || *layers < 0) return json;
+  for (char const* const key : {"layer_types", "no_rope_layers"}) {
+    auto const list = json.find(key);
+    if (list != json.end() && list->is_array() && !overrides.contains(key) &&
+        *layers < list->size())
+      list->erase(list->begin() + layers->get<std::ptrdiff_t>(), list->end());
+  }
   return json;
 }
 
@@ -193,6 +195,8 @@ void require_known_keys(model_family const& family, family_form const& form,
                                      "rope_parameters",
                                      "rope_theta",
                                      "partial_rotary_factor",
+                                     "rope_local_base_freq",
+                                     std::string(trained_positions_key),
                                      std::string(family.rotary.theta),
                                      std::string(family.rotary.fraction)};
   bool const rotates_otherwise = std::ranges::any_of(rotary, has_changed);

@@ -28,7 +28,7 @@ constexpr std::array<activation_name, 8> hf_activation_names{
 
 /// The fields of a section of rotary settings, of every type (transformers' modeling_rope_utils);
 /// `finetuned`, a remark that files with YaRN carry, changes nothing there either.
-constexpr std::array<std::string_view, 15> rotary_section_keys{
+constexpr std::array<std::string_view, 17> rotary_section_keys{
     "rope_type",        "type",
     "rope_theta",       "factor",
     "finetuned",        "original_max_position_embeddings",
@@ -36,7 +36,8 @@ constexpr std::array<std::string_view, 15> rotary_section_keys{
     "high_freq_factor", "beta_slow",
     "truncate",         "partial_rotary_factor",
     "mscale",           "mscale_all_dim",
-    "attention_factor"};
+    "attention_factor", "short_factor",
+    "long_factor"};
 
 [[nodiscard]] bool is_off(nlohmann::json const& value) {
   return value.is_null() || value == false || (value.is_number() && value == 0);
@@ -57,6 +58,14 @@ nlohmann::json family_form::value(std::string_view key) {
   known_.emplace(key);
   auto const found = json_.find(std::string(key));
   return found == json_.end() ? nlohmann::json() : *found;
+}
+
+family_form family_form::section(std::string_view key) {
+  if (writes_) return family_form();
+  auto const found = value(key);
+  require(found.is_null() || found.is_object(), key, "expected an object, found ",
+          printable(found.dump()));
+  return {found.is_null() ? nlohmann::json::object() : found, parallel::concat(source_, ": ", key)};
 }
 
 void family_form::put(std::string_view key, nlohmann::json value) {
@@ -109,6 +118,16 @@ void family_form::optional_field(std::string_view key, std::int64_t& number,
   std::optional<std::int64_t> found;
   optional_count(key, found);
   number = found.value_or(fallback);
+}
+
+void family_form::numbers(std::string_view key, std::vector<double>& list) {
+  auto const found = value(key);
+  list.clear();
+  require(found.is_array(), key, "expected a list of numbers, found ", printable(found.dump()));
+  for (auto const& number : found) {
+    require(number.is_number(), key, "expected numbers, found ", printable(number.dump()));
+    list.push_back(number.get<double>());
+  }
 }
 
 void family_form::optional_field(std::string_view key, bool& flag, bool fallback) {
@@ -192,8 +211,7 @@ void family_form::attention_bias(model_config& model, bool fallback) {
   model.out_proj_bias = has_bias;
 }
 
-void family_form::initial_values(init_config& init, bool divides_residual) {
-  constexpr double usual = 0.02;
+void family_form::initial_values(init_config& init, bool divides_residual, double usual) {
   double deviation = init.init_std.value_or(usual);
   field("initializer_range", deviation, usual);
   require(deviation >= 0, "initializer_range", "a standard deviation cannot be negative, found ",
@@ -231,7 +249,9 @@ double family_form::rotary_number(family_form& section, std::string_view key,
 }
 
 void family_form::read_rotary(model_config& model, rotary_keys const& keys) {
-  auto const parameters = value("rope_parameters");
+  auto parameters = value("rope_parameters");
+  if (!keys.part.empty() && parameters.is_object())
+    parameters = parameters.value(std::string(keys.part), nlohmann::json());
   auto const scaling = value("rope_scaling");
   bool const is_older = parameters.is_null() || !(scaling.is_null() || scaling.empty());
   std::string_view const section_key = is_older ? "rope_scaling" : "rope_parameters";
@@ -262,7 +282,7 @@ void family_form::read_rotary(model_config& model, rotary_keys const& keys) {
     if (fraction < 1) rope.rotary_dim = static_cast<std::int64_t>(width * fraction);
   }
   if (auto const type = section.read_rotary_type(); !type.is_null() && type != "default")
-    rope.scaling = section.read_scaling(type, *this, model.max_seq_len);
+    rope.scaling = section.read_scaling(type, *this, model.max_seq_len, keys);
   for (auto const& [key, unused] : section.json_.items())
     if (!section.known_.contains(key))
       unread_section_keys_.push_back(parallel::concat(section_key, '.', key));
@@ -278,8 +298,9 @@ nlohmann::json family_form::read_rotary_type() {
           "; versions of transformers differ in which of them they take, so leave one out");
   if (!type.is_null() || !older.is_null()) return type.is_null() ? older : type;
   for (auto const& [key, setting] : json_.items())
-    require(known_.contains(key) || setting.is_null(), "rope_type", "is missing, without which ",
-            key, " has no effect; the types here are default, linear, dynamic, llama3 and yarn");
+    require(
+        known_.contains(key) || setting.is_null(), "rope_type", "is missing, without which ", key,
+        " has no effect; the types here are default, linear, dynamic, llama3, yarn and longrope");
   return nullptr;
 }
 
@@ -291,20 +312,21 @@ void family_form::require_rotary_keys() const {
 }
 
 rope_scaling family_form::read_scaling(nlohmann::json const& type, family_form& file,
-                                       std::int64_t positions) {
+                                       std::int64_t positions, rotary_keys const& keys) {
   auto const named = type.is_string() ? rope_scaling_named(type.get<std::string>()) : std::nullopt;
   require(named && !std::holds_alternative<unscaled_rope>(*named),
           value("rope_type").is_null() ? "type" : "rope_type", "is ", printable(type.dump()),
-          "; the types here are default, linear, dynamic, llama3 and yarn");
+          "; the types here are default, linear, dynamic, llama3, yarn and longrope");
   auto scaling = *named;
   double const unset = 0;
   auto const set_fallbacks = [&](auto& chosen) {
     if constexpr (requires { chosen.factor; }) chosen.factor = unset;
     if constexpr (requires { chosen.original_max_position_embeddings; })
-      chosen.original_max_position_embeddings = positions;
+      chosen.original_max_position_embeddings =
+          keys.trained_positions > 0 ? keys.trained_positions : positions;
   };
   std::visit(set_fallbacks, scaling);
-  visit_fields(scaling, [&](std::string_view key, auto& number, field_presence) {
+  visit_fields(scaling, [&](std::string_view key, auto& number, field_presence need) {
     // The number of positions trained on may also stand next to the section.
     auto const outer = key == trained_positions_key ? file.value(key) : nlohmann::json();
     auto const inner = value(key);
@@ -312,7 +334,13 @@ rope_scaling family_form::read_scaling(nlohmann::json const& type, family_form& 
             printable(inner.dump()), ", but ", printable(outer.dump()),
             " next to the section; versions of transformers differ in which of them they take, so "
             "leave one out");
-    (outer.is_null() ? *this : file).optional_field(key, number, number);
+    if constexpr (requires { number.push_back(0.0); }) {
+      require(need == field_presence::optional || !inner.is_null(), key, "is missing; rope_type ",
+              type_of(scaling), " needs it");
+      numbers(key, number);
+    } else {
+      (outer.is_null() ? *this : file).optional_field(key, number, number);
+    }
   });
   if (auto* const yarn = std::get_if<yarn_rope>(&scaling)) {
     if (yarn->factor == unset)
@@ -324,6 +352,13 @@ rope_scaling family_form::read_scaling(nlohmann::json const& type, family_form& 
     optional_field("mscale_all_dim", scale_all, unset);
     optional_field("attention_factor", yarn->attention_factor,
                    yarn_attention_factor(yarn->factor, scale, scale_all));
+  }
+  if (auto* const longrope = std::get_if<long_rope>(&scaling)) {
+    double const trained = static_cast<double>(longrope->original_max_position_embeddings);
+    double factor = unset;
+    optional_field("factor", factor, static_cast<double>(positions) / trained);
+    double const usual = factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(trained));
+    optional_field("attention_factor", longrope->attention_factor, usual);
   }
   auto const check_factor = [&](auto const& chosen) {
     if constexpr (requires { chosen.factor; })
@@ -358,6 +393,7 @@ void family_form::write_rotary(model_config const& model, rotary_keys const& key
   visit_fields(rope.scaling, [&](std::string_view key, auto const& number, field_presence) {
     scaling["rope_type"] = type_of(rope.scaling);
     scaling[std::string(key)] = number;
+    if (keys.trained_positions > 0 && key == trained_positions_key) put(key, number);
   });
   put("rope_scaling", std::move(scaling));
 }

@@ -88,6 +88,7 @@ constexpr std::string_view pretrained_config_keys[] = {"_name_or_path",
   if (model.experts) return json;
   bool const gated = model.ffn_type == ffn_kind::mptglu;
   if (gated || !json.is_null()) json["ffn_type"] = gated ? "mptglu" : "mptmlp";
+  if (model.fused_gate) json["fused_gate"] = true;
   return json;
 }
 
@@ -121,6 +122,13 @@ std::vector<std::string> transformers_gaps(model_config const& model) {
   add_gap_unless(has_out_proj_bias(model) == !model.no_bias,
                  "out_proj differs from the FFN in whether it has a bias");
   add_gap_unless(!model.parallel_residual, "attention and FFN read the same input");
+  add_gap_unless(is_rms(model.norm_type) || has_norm_bias(model, model.norm_type) == !model.no_bias,
+                 "norms differ from the FFN in whether they have biases");
+  add_gap_unless(model.branch_norms == norm_position::input,
+                 "norms are behind attention and FFN; it has them in front");
+  add_gap_unless(!model.norm_unit_offset, "norms multiply by 1 + weight; it multiplies by weight");
+  add_gap_unless(model.embedding_scale == 1 && model.residual_scale == 1,
+                 "embeddings or the results of attention and FFN are scaled; it ignores that");
   add_gap_unless(ffn_hidden(model) == 4 * model.d_model, "the FFN is not 4 times d_model wide");
   add_gap_unless(!is_rms(model.norm_type), "norms are rmsnorm; it uses layernorm");
   add_gap_unless(!model.experts, "the FFN has experts; it has none");
@@ -195,6 +203,12 @@ nlohmann::json to_hf_json(model_config const& model, std::string_view dtype) {
   if (model.head_dim) json["head_dim"] = *model.head_dim;
   if (model.out_proj_bias) json["out_proj_bias"] = *model.out_proj_bias;
   if (model.parallel_residual) json["parallel_residual"] = true;
+  if (model.norm_bias) json["norm_bias"] = *model.norm_bias;
+  if (model.branch_norms != norm_position::input)
+    json["branch_norms"] = detail::listed_name(norm_position_names, model.branch_norms);
+  if (model.norm_unit_offset) json["norm_unit_offset"] = true;
+  if (model.embedding_scale != 1) json["embedding_scale"] = model.embedding_scale;
+  if (model.residual_scale != 1) json["residual_scale"] = model.residual_scale;
   if (!model.layers.empty()) json["block_overrides"] = detail::overrides_json(model.layers);
   if (model.attention_bias) json["attention_bias"] = *model.attention_bias;
   if (model.attn.norm_type != norm_kind::low_precision_layernorm)
@@ -318,6 +332,7 @@ std::optional<setting_difference> difference_of(model_config const& first,
       json.erase(key);
     if (model.head_dim && !is_default_head_dim(model)) json["head_dim"] = *model.head_dim;
     json["out_proj_bias"] = has_out_proj_bias(model);
+    json["norm_bias"] = has_norm_bias(model, model.norm_type);
     auto& attn = json["attn_config"];
     for (char const* const key : {"attn_impl", "attn_pdrop", "attn_uses_sequence_id", "attn_type"})
       attn.erase(key);

@@ -38,6 +38,7 @@ void add_rope(nlohmann::json& json, rope_config const& rope) {
     attention["attn_temperature_tuning"]["floor_scale"] = detail::json_number(*layer.floor_scale);
   if (layer.attn_scale) attention["attn_temperature_tuning"]["attn_scale"] = *layer.attn_scale;
   if (layer.nope) attention["nope"] = true;
+  if (layer.rope_theta) attention["rope_theta"] = detail::json_number(*layer.rope_theta);
   if (layer.reuse_kv_layer_idx) attention["reuse_kv_layer_idx"] = *layer.reuse_kv_layer_idx;
   return {{"attn_config", std::move(attention)}};
 }

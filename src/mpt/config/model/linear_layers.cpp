@@ -29,8 +29,11 @@ std::vector<linear_layer> linear_layers(model_config const& model) {
     }
     add("attn.out_proj", d, width);
     if (experts_of_layer(model, i) != nullptr) continue;  // adapters are for dense layers
-    add("ffn.up_proj", hidden, d);
-    if (model.ffn_type == ffn_kind::mptglu) add("ffn.gate_proj", hidden, d);
+    if (model.fused_gate)
+      add("ffn.gate_up_proj", 2 * hidden, d);
+    else
+      add("ffn.up_proj", hidden, d);
+    if (model.ffn_type == ffn_kind::mptglu && !model.fused_gate) add("ffn.gate_proj", hidden, d);
     add("ffn.down_proj", d, hidden);
   }
   return out;

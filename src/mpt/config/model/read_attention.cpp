@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,23 +27,44 @@ namespace {
   return fmt::format("type{} {}", types.size() > 1 ? "s" : "", fmt::join(types, " and "));
 }
 
+/// Reads a list of numbers; empty where it is absent.
+[[nodiscard]] std::vector<double> read_numbers(config_reader& reader, std::string_view key) {
+  std::vector<double> numbers;
+  config_node const* const node = reader.raw(key);
+  if (node == nullptr) return numbers;
+  reader.check(key, node->is_list(), "expected a list of numbers, found ", describe(*node));
+  for (auto const& item : node->items) {
+    auto const number = item.is_scalar() ? parse_number(item.text) : std::nullopt;
+    reader.check(key, number.has_value(), "expected numbers, found ", describe(item));
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
 /// Reads `rope_hf_config`. Fields of another type than the one that is chosen have no effect.
 [[nodiscard]] rope_scaling read_scaling(config_reader& hf) {
-  auto const type =
-      hf.one_of("type", "no_scaling", {"no_scaling", "linear", "dynamic", "llama3", "yarn"});
+  auto const type = hf.one_of("type", "no_scaling",
+                              {"no_scaling", "linear", "dynamic", "llama3", "yarn", "longrope"});
   auto chosen = rope_scaling_named(type).value();
   std::set<std::string_view> read_keys;
   visit_fields(chosen, [&]<class Value>(std::string_view key, Value& value, field_presence need) {
-    value = need == field_presence::required ? hf.required<Value>(key) : hf.get(key, value);
+    if constexpr (std::is_same_v<Value, std::vector<double>>)
+      value = read_numbers(hf, key);
+    else
+      value = need == field_presence::required ? hf.required<Value>(key) : hf.get(key, value);
     read_keys.insert(key);
   });
   for_each_rope_scaling([&](auto const& other) {
-    other.visit_fields(other, [&](std::string_view key, auto const& value, field_presence) {
-      if (!read_keys.insert(key).second) return;
-      static_cast<void>(hf.get(key, value));
-      hf.report_without_effect(
-          key, key == "factor" ? "type is no_scaling" : "belongs to " + types_with_field(key));
-    });
+    other.visit_fields(
+        other, [&]<class Value>(std::string_view key, Value const& value, field_presence) {
+          if (!read_keys.insert(key).second) return;
+          if constexpr (std::is_same_v<Value, std::vector<double>>)
+            static_cast<void>(hf.raw(key));
+          else
+            static_cast<void>(hf.get(key, value));
+          hf.report_without_effect(
+              key, key == "factor" ? "type is no_scaling" : "belongs to " + types_with_field(key));
+        });
   });
   return chosen;
 }
@@ -97,6 +119,7 @@ void read_kv_dim(config_reader& reader, attention_config const& attention, std::
   out.attn_scale = tuning.optional<double>("attn_scale");
   tuning.finish();
   out.nope = attention.get("nope", false);
+  out.rope_theta = attention.optional<double>("rope_theta");
   out.reuse_kv_layer_idx = attention.optional<std::int64_t>("reuse_kv_layer_idx");
   attention.refuse_unsupported(
       "reuse_kv_x_layer_idx",

@@ -109,6 +109,7 @@ void read_ffn(config_reader& reader, model_config& model) {
   reader.check("ffn_type", type == "mptmlp" || type == "mptglu" || has_experts, "'",
                printable(type),
                "' is not supported; use mptmlp or mptglu, or torch_dmoe, mb_dmoe or mb_moe");
+  model.fused_gate = reader.get("fused_gate", model.fused_gate);
   if (type == "mptglu") model.ffn_type = ffn_kind::mptglu;
   model.ffn_hidden_size = reader.optional<std::int64_t>("ffn_hidden_size");
   if (has_experts) read_experts(reader, kind->second, model);
@@ -156,7 +157,13 @@ model_config read_model(config_reader& reader) {
   model.no_bias = reader.get("no_bias", model.no_bias);
   model.attention_bias = reader.optional<bool>("attention_bias");
   model.out_proj_bias = reader.optional<bool>("out_proj_bias");
+  model.norm_bias = reader.optional<bool>("norm_bias");
   model.parallel_residual = reader.get("parallel_residual", model.parallel_residual);
+  model.branch_norms =
+      detail::read_name(reader, "branch_norms", "input", norm_position_names, "a place of norms");
+  model.norm_unit_offset = reader.get("norm_unit_offset", model.norm_unit_offset);
+  model.embedding_scale = reader.get("embedding_scale", model.embedding_scale);
+  model.residual_scale = reader.get("residual_scale", model.residual_scale);
   model.norm_type =
       detail::read_name(reader, "norm_type", "low_precision_layernorm", norm_kind_names, "a norm");
   if (config_node const* const scale = reader.raw("logit_scale")) {

@@ -194,6 +194,17 @@ callbacks_config read_callbacks(config_reader reader, std::vector<std::string>& 
     monitor.accept_without_effect("only_global", "all are logged");
     monitor.finish();
   }
+  if (reader.is_named("mbmoe_tok_per_expert")) {
+    auto monitor = reader.section("mbmoe_tok_per_expert");
+    auto& tokens = callbacks.tokens_per_expert.emplace();
+    tokens.interval = monitor.get("log_interval", tokens.interval);
+    monitor.check("log_interval", tokens.interval >= 1, "must be at least 1, found ",
+                  tokens.interval);
+    tokens.every_layer = monitor.get("log_every_layer", tokens.every_layer);
+    tokens.normalize = monitor.get("normalize", tokens.normalize);
+    monitor.accept_without_effect("all_reduce_stats", "numbers are always those of all ranks");
+    monitor.finish();
+  }
   if (reader.is_named("layer_freezing")) {
     auto freezing = reader.section("layer_freezing");
     frozen_layers = read_texts(freezing, "layer_names");
@@ -209,7 +220,7 @@ callbacks_config read_callbacks(config_reader reader, std::vector<std::string>& 
   estimator.finish();
   for (std::string_view const key :
        {"system_metrics_monitor", "memory_snapshot", "oom_observer", "env_logging",
-        "eval_output_logging", "loss_perp_v_len", "mbmoe_tok_per_expert", "fdiff_metrics"})
+        "eval_output_logging", "loss_perp_v_len", "fdiff_metrics"})
     reader.refuse_named(key, "what a run measures is written to metrics_file and tensorboard");
   reader.accept_without_effect("scheduled_gc", "there is no garbage collector");
   reader.refuse_named("run_timeout", "dist_timeout ends a run that stalls");
@@ -219,7 +230,7 @@ callbacks_config read_callbacks(config_reader reader, std::vector<std::string>& 
     reader.refuse_named(
         key,
         "supported callbacks include early_stopper, kill_loss_spike, generate_callback, "
-        "hf_checkpointer, optimizer_monitor and layer_freezing");
+        "hf_checkpointer, optimizer_monitor, mbmoe_tok_per_expert and layer_freezing");
   reader.finish(true);
   return callbacks;
 }

@@ -23,6 +23,7 @@ class ParallelMptConfig(PretrainedConfig):
                  norm_eps=1e-5, logit_scale=None, final_logit_softcapping=None, ffn_config=None, attn_config=None,
                  block_overrides=None, embedding_fraction=1.0, emb_pdrop=0.0, resid_pdrop=0.0,
                  tie_word_embeddings=True, use_cache=True, head_dim=None, out_proj_bias=None, parallel_residual=False,
+                 norm_bias=None, branch_norms="input", norm_unit_offset=False, embedding_scale=1.0, residual_scale=1.0,
                  **others):
         self.d_model, self.n_heads, self.n_layers = d_model, n_heads, n_layers
         self.expansion_ratio, self.max_seq_len, self.vocab_size = expansion_ratio, max_seq_len, vocab_size
@@ -31,6 +32,9 @@ class ParallelMptConfig(PretrainedConfig):
         self.head_dim = d_model // n_heads if head_dim is None else head_dim
         self.out_proj_bias = not no_bias if out_proj_bias is None else out_proj_bias
         self.parallel_residual = parallel_residual
+        self.norm_bias = not no_bias if norm_bias is None else norm_bias
+        self.branch_norms, self.norm_unit_offset = branch_norms, norm_unit_offset
+        self.embedding_scale, self.residual_scale = embedding_scale, residual_scale
         self.logit_scale, self.final_logit_softcapping = logit_scale, final_logit_softcapping
         self.ffn_config, self.attn_config = ffn_config or {}, attn_config or {}
         self.block_overrides, self.embedding_fraction = block_overrides, embedding_fraction
@@ -48,6 +52,8 @@ class ParallelMptConfig(PretrainedConfig):
         layers = []
         for changed in changes:
             layer = ATTENTION | self.attn_config | changed
+            if "rope_theta" in changed:
+                layer["rope_hf_config"] = {"type": "no_scaling"}
             layer["attn_temperature_tuning"] = TEMPERATURE | (
                 self.attn_config.get("attn_temperature_tuning") or {}) | (changed.get("attn_temperature_tuning") or {})
             if layer["attn_type"] == "multiquery_attention":

@@ -17,18 +17,22 @@ def widened(x):
 
 
 class Norm(nn.Module):
-    def __init__(self, width, kind, biased, eps):
+    def __init__(self, width, kind, biased, eps, offset):
         super().__init__()
-        self.rms, self.eps = "rms" in kind, eps
-        self.weight = nn.Parameter(torch.ones(width))
+        self.rms, self.eps, self.offset = "rms" in kind, eps, offset
+        self.weight = nn.Parameter(torch.full((width,), 1.0 - offset))
         self.register_parameter("bias", nn.Parameter(torch.zeros(width)) if biased and not self.rms else None)
 
     def forward(self, x):
-        wide, weight = widened(x), widened(self.weight)
+        wide, weight = widened(x), widened(self.weight) + self.offset
         if self.rms:
             return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps) * weight).to(x.dtype)
         bias = None if self.bias is None else widened(self.bias)
         return F.layer_norm(wide, weight.shape, weight, bias, self.eps).to(x.dtype)
+
+
+def model_norm(config):
+    return Norm(config.d_model, config.norm_type, config.norm_bias, config.norm_eps, config.norm_unit_offset)
 
 
 def activation_of(ffn):
@@ -46,11 +50,18 @@ class FeedForward(nn.Module):
         hidden = ffn.get("ffn_hidden_size") or round(config.expansion_ratio * d)
         gated = ffn.get("ffn_type") == "mptglu" or ffn.get("mlp_type") == "glu"
         self.act = activation_of(ffn)
-        self.up_proj = nn.Linear(d, hidden, biased)
-        self.gate_proj = nn.Linear(d, hidden, biased) if gated else None
+        self.fused = ffn.get("fused_gate", False)
+        if self.fused:
+            self.gate_up_proj = nn.Linear(d, 2 * hidden, biased)
+        else:
+            self.up_proj = nn.Linear(d, hidden, biased)
+        self.gate_proj = nn.Linear(d, hidden, biased) if gated and not self.fused else None
         self.down_proj = nn.Linear(hidden, d, biased)
 
     def forward(self, x):
+        if self.fused:
+            gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
+            return self.down_proj(self.act(gate) * up)
         if self.gate_proj is None:
             return self.down_proj(self.act(self.up_proj(x)))
         return self.down_proj(self.act(self.gate_proj(x)) * self.up_proj(x))
@@ -163,13 +174,24 @@ def rotation(config, attn, positions):
     elif scaling["type"] == "yarn":
         kept = yarn_kept_shares(attn["rope_theta"], scaling, dim).to(pair)
         frequency = frequency * (kept + (1 - kept) / scaling["factor"])
+    scale = 1.0
+    if scaling["type"] == "longrope":
+        is_long = int(positions.max()) >= scaling["original_max_position_embeddings"]
+        factors = scaling["long_factor" if is_long else "short_factor"]
+        frequency = frequency / torch.tensor(factors, dtype=pair.dtype, device=pair.device)
+        scale = scaling["attention_factor"]
     at = positions[:, None, :, None].double()
-    tables = torch.cos(at * frequency), torch.sin(at * frequency)
+    tables = scale * torch.cos(at * frequency), scale * torch.sin(at * frequency)
     growth = torch.ones_like(tables[0])
     dail = attn["rope_dail_config"]
     if attn["rope_impl"] == "dail" and dail["type"] == "xpos":
         growth = ((pair + 0.4) / 1.4) ** ((at - config.max_seq_len // 2) / dail.get("xpos_scale_base", 512))
     return [table * growth for table in tables], [table / growth for table in tables]
+
+
+def kind_of_rotation(attn):
+    """That which layers with the same rotation have in common."""
+    return attn["rope_theta"], attn["rope_hf_config"]["type"]
 
 
 def rotated(x, tables):
@@ -189,8 +211,9 @@ class Attention(nn.Module):
         self.dim = config.head_dim
         self.heads, self.kv_heads = config.n_heads, attn["kv_n_heads"] or config.n_heads
         self.scale = attn["softmax_scale"] if attn["softmax_scale"] is not None else self.dim ** -0.5
-        if attn["rope"] and attn["rope_impl"] == "hf":  # YaRN's factor on queries and on keys
-            self.scale *= attn["rope_hf_config"].get("attention_factor", 1) ** 2
+        if attn["rope"] and attn["rope_impl"] == "hf" and not attn["nope"]:  # YaRN's factor on queries and on keys
+            if attn["rope_hf_config"]["type"] == "yarn":
+                self.scale *= attn["rope_hf_config"]["attention_factor"] ** 2
         d, width, kv = config.d_model, self.heads * self.dim, self.kv_heads * self.dim
         biased = config.attention_bias if config.attention_bias is not None else not config.no_bias
         own = source == layer
@@ -201,8 +224,8 @@ class Attention(nn.Module):
             if own:
                 self.Wk, self.Wv = nn.Linear(d, kv, biased), nn.Linear(d, kv, biased)
         if attn["qk_ln"] or attn["qk_gn"]:
-            make = lambda width: Norm(self.dim if attn["qk_gn"] else width, attn["norm_type"], not config.no_bias,
-                                      attn["qk_norm_eps"])
+            make = lambda width: Norm(self.dim if attn["qk_gn"] else width, attn["norm_type"], config.norm_bias,
+                                      attn["qk_norm_eps"], config.norm_unit_offset)
             self.q_ln = make(width)
             if own:
                 self.k_ln = make(kv)
@@ -233,11 +256,11 @@ class Attention(nn.Module):
             q = (q * (1 + temperature["attn_scale"] * torch.log(steps + 1))[:, None, :, None]).to(q.dtype)
         turn = self.attn["rope"] and not self.attn["nope"]
         if turn:
-            q = rotated(q, place.rotation[0])
+            q = rotated(q, place.rotations[kind_of_rotation(self.attn)][0])
         if kv:
             k, v = self.by_head(kv[0], getattr(self, "k_ln", None)), self.by_head(kv[1])
             if turn:
-                k = rotated(k, place.rotation[1])
+                k = rotated(k, place.rotations[kind_of_rotation(self.attn)][1])
             made[self.layer] = cache.update(k, v, self.layer) if cache is not None else (k, v)
         k, v = (part.repeat_interleave(self.heads // self.kv_heads, dim=1) for part in made[self.source])
         scores = widened(q @ k.transpose(-1, -2)) * self.scale
@@ -260,24 +283,31 @@ class Attention(nn.Module):
 class Block(nn.Module):
     def __init__(self, config, layer, attn, source):
         super().__init__()
-        self.norm_1 = Norm(config.d_model, config.norm_type, not config.no_bias, config.norm_eps)
         self.attn = Attention(config, layer, attn, source)
-        self.norm_2 = Norm(config.d_model, config.norm_type, not config.no_bias, config.norm_eps)
         ffn = config.ffn_config
         has_experts = "moe_num_experts" in ffn and layer not in ffn.get("moe_dense_layers", ())
         self.ffn = Mixture(config) if has_experts else FeedForward(config)
+        norms = {"input": ["norm"], "output": ["post_norm"], "both": ["norm", "post_norm"]}[config.branch_norms]
+        for name in norms:
+            setattr(self, f"{name}_1", model_norm(config))
+            setattr(self, f"{name}_2", model_norm(config))
         self.drop = nn.Dropout(config.resid_pdrop)
-        self.parallel_residual = config.parallel_residual
+        self.parallel_residual, self.residual_scale = config.parallel_residual, config.residual_scale
+
+    def branch(self, number, layer, x):
+        x = layer(getattr(self, f"norm_{number}", nn.Identity())(x))
+        return self.drop(getattr(self, f"post_norm_{number}", nn.Identity())(x) * self.residual_scale)
 
     def forward(self, x, place, made, cache):
-        after_attention = x + self.drop(self.attn(self.norm_1(x), place, made, cache))
-        return after_attention + self.drop(self.ffn(self.norm_2(x if self.parallel_residual else after_attention)))
+        after_attention = x + self.branch(1, lambda normed: self.attn(normed, place, made, cache), x)
+        return after_attention + self.branch(2, self.ffn, x if self.parallel_residual else after_attention)
 
 
 class Place:
     """The positions of the new tokens and of all keys: the same in every layer."""
 
-    def __init__(self, config, attn, ids, attention_mask, sequence_id, past):
+    def __init__(self, config, layers, ids, attention_mask, sequence_id, past):
+        attn = layers[0]
         batch, length = ids.shape
         if attention_mask is None:
             attention_mask = torch.ones(batch, past + length, device=ids.device)
@@ -297,7 +327,12 @@ class Place:
         if (config.learned_pos_emb or scaling == "dynamic") and past + length > config.max_seq_len:
             if int(self.positions.max()) >= config.max_seq_len:
                 raise ValueError(f"the sequence is longer than max_seq_len {config.max_seq_len} of this model")
-        self.rotation = rotation(config, attn, self.positions) if attn["rope"] else None
+        trained = attn["rope_hf_config"].get("original_max_position_embeddings", 0)
+        if scaling == "longrope" and 0 < past <= trained < past + length:
+            raise ValueError(f"the text outgrows the {trained} positions trained on, where cached keys no longer fit; "
+                             "generate with use_cache=False")
+        self.rotations = {kind_of_rotation(layer): rotation(config, layer, self.positions)
+                          for layer in layers if layer["rope"]}
 
 
 class ParallelMptPreTrainedModel(PreTrainedModel):
@@ -319,7 +354,7 @@ class Transformer(nn.Module):
             sources.append(layer if back is None else sources[layer + back])
             blocks.append(Block(config, layer, attn, sources[layer]))
         self.blocks = nn.ModuleList(blocks)
-        self.norm_f = Norm(config.d_model, config.norm_type, not config.no_bias, config.norm_eps)
+        self.norm_f = model_norm(config)
 
 
 class ParallelMptForCausalLM(ParallelMptPreTrainedModel, GenerationMixin):
@@ -354,8 +389,10 @@ class ParallelMptForCausalLM(ParallelMptPreTrainedModel, GenerationMixin):
             cache = DynamicCache() if cache is None else cache
         past = 0 if cache is None else cache.get_seq_length()
         layers = self.transformer.blocks
-        place = Place(self.config, layers[0].attn.attn, input_ids, attention_mask, sequence_id, past)
+        place = Place(self.config, [layer.attn.attn for layer in layers], input_ids, attention_mask, sequence_id, past)
         x = self.transformer.wte(input_ids)
+        if self.config.embedding_scale != 1:
+            x = x * torch.tensor(self.config.embedding_scale, dtype=x.dtype)
         if self.config.learned_pos_emb:
             x = x + self.transformer.wpe(place.positions)
         fraction = self.config.embedding_fraction

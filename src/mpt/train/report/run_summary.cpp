@@ -51,7 +51,9 @@ batch_result result_of(train::step_result<double> const& step, std::int64_t batc
           .accuracy = static_cast<double>(step.sums.correct) / count,
           .gradient_norm = step.gradient_norm,
           .gradient_scale = step.gradient_scale,
-          .tensors = &step.tensors};
+          .tensors = &step.tensors,
+          .record = &step.record,
+          .loss_tokens = count};
 }
 
 evaluation_report report_of(train::statistics<double> const& sums, std::string label,

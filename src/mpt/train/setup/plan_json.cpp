@@ -49,6 +49,7 @@ ordered_json json_of_layout(model_config const& model, execution_config const& e
                    {"zero_stage", execution.zero_stage},
                    {"reshard_after_forward", plan.reshard_after_forward},
                    {"reduce_every_microbatch", plan.reduce_every_microbatch}};
+  if (model.experts) out["experts"] = {{"ranks", p.expert}, {"buffer", p.expert_buffer}};
   if (p.pipeline > 1)
     out["schedule"] = {{"name", p.schedule},
                        {"text", describe_stages(model, execution.parallelism)},

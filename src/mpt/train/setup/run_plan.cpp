@@ -8,6 +8,8 @@
 #include <mpt/config/model/sizes.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/table.hpp>
+#include <parallel/comm/any_communicator.hpp>
+#include <parallel/tensor/expert_ranks.hpp>
 #include <parallel/train/process_groups.hpp>
 
 namespace mpt {
@@ -68,10 +70,26 @@ void require_fits(run_plan const& plan) {
           "machines");
 }
 
+namespace {
+
+/// The blocks with experts of which a backward pass runs the feed-forward layer again.
+[[nodiscard]] index recomputed_mixtures(model_config const& model, run_plan const& plan) {
+  index out = 0;
+  for (std::size_t i = 0; i < plan.recompute.size(); ++i) {
+    auto const& r = plan.recompute[i];
+    bool const repeats = r.block || r.feed_forward || r.feed_forward_branch;
+    if (repeats && experts_of_layer(model, static_cast<index>(i)) != nullptr) ++out;
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string describe_layout(execution_config const& execution, training_layout const& layout) {
   auto const& p = execution.parallelism;
   return fmt::format(
-      "{}{}{}{}, ZeRO stage {}", layout.ranks(), layout.ranks() == 1 ? "" : ": " + layout.text(),
+      "{}{}{}{}{}, ZeRO stage {}", layout.ranks(), layout.ranks() == 1 ? "" : ": " + layout.text(),
+      p.expert == 1 ? "" : fmt::format(" (experts over {})", p.expert),
       p.tensor > 1 && p.sequence_parallel ? " (sequence parallel)" : "",
       p.context == 1                                                 ? ""
       : p.context_method == parallel::context_parallel::method::ring ? " (ring attention)"
@@ -115,15 +133,43 @@ std::string describe_stages(model_config const& model, parallelism_config const&
 
 namespace {
 
+/// What experts the model has, and what it costs to divide them among ranks.
+[[nodiscard]] std::string describe_experts(model_config const& model,
+                                           execution_config const& execution, run_plan const& plan,
+                                           index length) {
+  auto const& experts = *model.experts;
+  auto const& p = execution.parallelism;
+  auto out = fmt::format("{} of {} for each token, {} layers", experts.top_k, experts.count,
+                         expert_layer_count(model));
+  if (p.expert == 1) return out;
+  parallel::tensor::expert_ranks<parallel::any_communicator> ranks;
+  ranks.experts = decltype(ranks.experts)::planned(0, p.expert);
+  ranks.buffer = &p.expert_buffer;
+  index const rows = plan.split.microbatch * length / p.context;
+  index const bytes = execution.precision == precision_kind::fp32 ? 4 : 2;
+  // two exchanges forward and two backward; those forward again where a block is recomputed
+  index const exchanges = 4 * expert_layer_count(model) + 2 * recomputed_mixtures(model, plan);
+  index const sent = exchanges * (p.expert - 1) * model.d_model * bytes *
+                     ranks.block_rows(rows, experts.top_k, experts.count);
+  index const weights = expert_layer_count(model) * experts.count * ffn_matrix_count(model) *
+                        model.d_model * expert_hidden(model) / p.tensor;
+  return out + fmt::format(
+                   "; divided among {} ranks, {} each: {} of {} weights of experts on a rank, {} "
+                   "sent by it in a microbatch",
+                   p.expert, experts.count / p.expert,
+                   console::count(static_cast<double>(weights / p.expert)),
+                   console::count(static_cast<double>(weights)),
+                   console::bytes(static_cast<double>(sent)));
+}
+
 /// Adds the model, its adapters, the precision and the optimizer.
 void add_model_rows(console::table& table, model_config const& model,
                     optimizer_config const& optimizer, execution_config const& execution) {
-  table.row("parameters", console::grouped(parameter_count(model)));
-  if (model.experts)
-    table.row("experts",
-              fmt::format("{} of {} for a token in {} layers, which uses {} parameters",
-                          model.experts->top_k, model.experts->count, expert_layer_count(model),
-                          console::grouped(used_parameter_count(model))));
+  table.row("parameters",
+            console::grouped(parameter_count(model)) +
+                (model.experts ? fmt::format(", of which a token uses {}",
+                                             console::grouped(used_parameter_count(model)))
+                               : ""));
   table.row("model", fmt::format("{} layers × {}, {} heads, vocabulary {}, {}", model.n_layers,
                                  model.d_model, model.n_heads, console::grouped(model.vocab_size),
                                  positions_name(model)));
@@ -151,6 +197,8 @@ void add_model_rows(console::table& table, model_config const& model,
 void add_rank_rows(console::table& table, model_config const& model, data_config const& data,
                    execution_config const& execution, run_plan const& plan, int ranks) {
   table.row("ranks", describe_layout(execution, plan.layout));
+  if (model.experts)
+    table.row("experts", describe_experts(model, execution, plan, data.train_loader.max_seq_len));
   if (execution.parallelism.pipeline > 1)
     table.row("pipeline", describe_stages(model, execution.parallelism));
   if (auto const text = describe_sharding(execution, plan); !text.empty())

@@ -255,12 +255,66 @@ TEST_CASE("families: absent fields have the defaults of their own class of trans
   CHECK(mpt::kv_heads(mpt::from_hf_json(config, "config.json").model) == 32);
 }
 
-TEST_CASE("families: a Mistral with a window in some of its layers is refused") {
-  auto config = llama(16, 2, 4, 2, 24, 29, {{"model_type", "mistral"}, {"sliding_window", 8}});
-  config["layer_types"] = {"full_attention", "sliding_attention"};
-  CHECK(test::message_of([&] { (void)mpt::from_hf_json(config, "config.json"); }) ==
-        "config.json: layer_types: attention has a window in some of the layers, which is not "
-        "supported");
+/// The windows of the layers, in tokens before a token.
+std::vector<std::int64_t> windows_of(mpt::model_config const& model) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t i = 0; i < model.n_layers; ++i)
+    out.push_back(mpt::attention_of_layer(model, i).sliding_window_size);
+  return out;
+}
+
+TEST_CASE("families: a window in some of the layers is read and written, by either field") {
+  auto config = llama(16, 3, 4, 2, 24, 29, {{"model_type", "mistral"}, {"sliding_window", 8}});
+  config["layer_types"] = {"full_attention", "sliding_attention", "full_attention"};
+  auto const mistral = mpt::from_hf_json(config, "config.json").model;
+  CHECK(windows_of(mistral) == std::vector<std::int64_t>{-1, 7, -1});
+  config = llama(16, 3, 4, 2, 24, 29, {{"model_type", "qwen2"}, {"sliding_window", 8}});
+  config["use_sliding_window"] = true;
+  config["max_window_layers"] = 1;
+  auto qwen = mpt::from_hf_json(config, "config.json").model;
+  CHECK(windows_of(qwen) == std::vector<std::int64_t>{-1, 7, 7});
+  qwen.stored = {};
+  auto const written = mpt::to_family_json(*mpt::find_family("qwen2"), qwen, "float32");
+  CHECK(written.at("layer_types") ==
+        json({"full_attention", "sliding_attention", "sliding_attention"}));
+  CHECK(mpt::from_hf_json(written, "written").model == qwen);
+}
+
+TEST_CASE("families: what a model without a stored config.json is written as describes it again") {
+  for (auto const& published :
+       test::text_cases("mpt/config/model/published_models.txt", "models")) {
+    CAPTURE(published.text);
+    auto model = mpt::from_hf_json(json::parse(published.text), "config.json").model;
+    model.stored = {};
+    auto const written = mpt::to_family_json(*mpt::find_family(model.family), model, "float32");
+    CHECK(mpt::from_hf_json(written, "written").model == model);
+    CHECK(mpt::from_hf_json(mpt::to_hf_json(model, "float32"), "state").model == model);
+  }
+}
+
+TEST_CASE("families: the rotary positions of Gemma 3 by both generations of transformers' files") {
+  auto older = llama(16, 6, 4, 2, 24, 29, {{"model_type", "gemma3_text"}, {"head_dim", 8}});
+  auto newer = older;
+  older["rope_theta"] = 5e5;
+  older["rope_local_base_freq"] = 700.0;
+  older["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8.0}};
+  newer["rope_parameters"] = {
+      {"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 5e5}}},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 700.0}}}};
+  auto const model = mpt::from_hf_json(older, "older").model;
+  CHECK(model == mpt::from_hf_json(newer, "newer").model);
+  CHECK(mpt::attention_of_layer(model, 0).rope == mpt::rope_config{.theta = 700});
+  CHECK(mpt::attention_of_layer(model, 5).rope ==
+        mpt::rope_config{.theta = 5e5, .scaling = mpt::linear_rope{.factor = 8}});
+}
+
+TEST_CASE("families: a list of the layers without positions keeps its first for fewer layers") {
+  auto file = llama(16, 3, 4, 2, 24, 29, {{"model_type", "smollm3"}});
+  file["no_rope_layers"] = {1, 0, 1};
+  auto const& family = *mpt::find_family("smollm3");
+  auto const model = mpt::read_family_json(family, file, "config.json", {{"num_hidden_layers", 2}});
+  REQUIRE(model.layers.size() == 2);
+  CHECK(model.layers[1].nope);
 }
 
 TEST_CASE("families: a Mistral with layer_types goes by them, as transformers' Ministral") {

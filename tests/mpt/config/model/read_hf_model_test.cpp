@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/model/family.hpp>
 #include <mpt/config/model/hf.hpp>
 #include <mpt/config/model/read_hf_model.hpp>
 #include <mpt/config/model/sizes.hpp>
@@ -98,8 +99,7 @@ TEST_CASE("hf_causal_lm: each invalid setting gives one message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"pretrained_model_name_or_path: " + folders.path("other"),
        "f.yaml:1:53: model.pretrained_model_name_or_path: the model in '" + folders.path("other") +
-           "' is of type \"opt\"; the families that are trained are mpt, gpt2, gpt_neox, llama, "
-           "mistral, mixtral, olmoe, qwen2, qwen2_moe, qwen3, qwen3_moe"},
+           "' is of type \"opt\"; the families that are trained are " + mpt::family_names()},
       {"pretrained_model_name_or_path: " + folders.path("empty"),
        "f.yaml:1:53: model.pretrained_model_name_or_path: '" + folders.path("empty") +
            "' holds no config.json; give a Hugging Face folder of a model"},

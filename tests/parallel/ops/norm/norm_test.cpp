@@ -101,6 +101,7 @@ struct problem {
   std::vector<T> x, dy, weight, bias;
   std::vector<T> y, dx;
   std::vector<A> mean, rstd, dweight, dbias;
+  double weight_offset = 0.0;
 
   problem(ptrdiff_t m, ptrdiff_t n)
       : rows(m),
@@ -122,9 +123,9 @@ struct problem {
       return parallel::matrix_view<T>(data.data(), {rows, columns});
     };
     Norm::forward(s, full(y), vector(mean), vector(rstd), full(x), vector(weight), vector(bias),
-                  {.eps = eps});
-    Norm::backward_input(s, full(dx), full(dy), full(x), vector(weight), vector(mean),
-                         vector(rstd));
+                  {.eps = eps, .weight_offset = weight_offset});
+    Norm::backward_input(s, full(dx), full(dy), full(x), vector(weight), vector(mean), vector(rstd),
+                         ops::rows_view<T const>{}, weight_offset);
     Norm::backward_weight(s, vector(dweight), vector(dbias), full(dy), full(x), vector(mean),
                           vector(rstd));
   }
@@ -219,6 +220,23 @@ TEST_CASE_TEMPLATE(
       CHECK(same_bits(b.dx, c.dx));
       CHECK(same_bits(b.dweight, c.dweight));
     }
+}
+
+TEST_CASE_TEMPLATE("norm: rows are multiplied by weight + weight_offset, on the host too", Norm,
+                   layer_norm, rms_norm) {
+  problem<Norm, double> offset(3, 7), shifted(3, 7);
+  offset.weight_offset = 1;
+  for (double& weight : shifted.weight) weight += 1;
+  on_reference(offset);
+  on_reference(shifted);
+  CHECK(same_bits(offset.y, shifted.y));
+  CHECK(same_bits(offset.dx, shifted.dx));
+  problem<Norm, float> expected(3, 33), found(3, 33);
+  expected.weight_offset = found.weight_offset = 1;
+  on_reference(expected);
+  on_host(1, [&](auto& s) { found(s); });
+  CHECK(excess(found.y, expected.y, 2.0 * unit<float>) <= 40.0 * unit<float>);
+  CHECK(excess(found.dx, expected.dx, 2.0 * unit<float>) <= 80.0 * unit<float>);
 }
 
 TEST_CASE("layer_norm: a large common offset does not spoil the variance") {

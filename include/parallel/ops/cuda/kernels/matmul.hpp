@@ -35,44 +35,46 @@ struct matmul {
   static constexpr unsigned block_threads = side * side;
   static constexpr std::size_t shared_bytes = sizeof(wide) * 2 * depth * pitch;
 
-  [[nodiscard]] static index tiles(index rows, index columns) {
+  [[nodiscard]] PARALLELLM_HOST_DEVICE static index tiles(index rows, index columns) {
     return (rows + tile - 1) / tile * ((columns + tile - 1) / tile);
   }
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& block) const {
+    index const tiles_across = (n + tile - 1) / tile;
+    for (index tile_index = block.block(); tile_index < tiles(m, n); tile_index += block.blocks())
+      compute_tile(block, tile_index / tiles_across * tile, tile_index % tiles_across * tile);
+  }
+
+  /// The elements of C from this row and column on, with all threads of the block.
+  template <class Block>
+  PARALLELLM_DEVICE void compute_tile(Block& block, index row, index column) const {
     wide* const strip_a = block.template shared<wide>();
     wide* const strip_b = strip_a + depth * pitch;
     unsigned const thread_row = block.thread() / side;
     unsigned const thread_column = block.thread() % side;
-    index const tiles_across = (n + tile - 1) / tile;
-    index const tile_count = (m + tile - 1) / tile * tiles_across;
-    for (index tile_index = block.block(); tile_index < tile_count; tile_index += block.blocks()) {
-      index const row = tile_index / tiles_across * tile;
-      index const column = tile_index % tiles_across * tile;
-      wide sum[per_thread][per_thread] = {};
-      for_each_element(row + thread_row, column + thread_column,
-                       [&](unsigned i, unsigned j, index element) {
-                         if (addend != nullptr) sum[i][j] = static_cast<wide>(addend[element]);
-                       });
-      for (index step = 0; step < k; step += depth) {
-        // element (i, d) of op(A) is a[i * row_stride + d * stride], and that of the transpose of
-        // op(B) likewise
-        load(block, strip_a, a, row, m, step, transpose_a ? 1 : k, transpose_a ? m : 1);
-        load(block, strip_b, b, column, n, step, transpose_b ? k : 1, transpose_b ? 1 : n);
-        block.sync();
-        unsigned const steps = k - step < depth ? static_cast<unsigned>(k - step) : depth;
-        for (unsigned d = 0; d < steps; ++d)
-          for (unsigned i = 0; i < per_thread; ++i)
-            for (unsigned j = 0; j < per_thread; ++j)
-              sum[i][j] += strip_a[d * pitch + thread_row + i * side] *
-                           strip_b[d * pitch + thread_column + j * side];
-        block.sync();
-      }
-      for_each_element(
-          row + thread_row, column + thread_column,
-          [&](unsigned i, unsigned j, index element) { c[element] = static_cast<C>(sum[i][j]); });
+    wide sum[per_thread][per_thread] = {};
+    for_each_element(row + thread_row, column + thread_column,
+                     [&](unsigned i, unsigned j, index element) {
+                       if (addend != nullptr) sum[i][j] = static_cast<wide>(addend[element]);
+                     });
+    for (index step = 0; step < k; step += depth) {
+      // element (i, d) of op(A) is a[i * row_stride + d * stride], and that of the transpose of
+      // op(B) likewise
+      load(block, strip_a, a, row, m, step, transpose_a ? 1 : k, transpose_a ? m : 1);
+      load(block, strip_b, b, column, n, step, transpose_b ? k : 1, transpose_b ? 1 : n);
+      block.sync();
+      unsigned const steps = k - step < depth ? static_cast<unsigned>(k - step) : depth;
+      for (unsigned d = 0; d < steps; ++d)
+        for (unsigned i = 0; i < per_thread; ++i)
+          for (unsigned j = 0; j < per_thread; ++j)
+            sum[i][j] += strip_a[d * pitch + thread_row + i * side] *
+                         strip_b[d * pitch + thread_column + j * side];
+      block.sync();
     }
+    for_each_element(
+        row + thread_row, column + thread_column,
+        [&](unsigned i, unsigned j, index element) { c[element] = static_cast<C>(sum[i][j]); });
   }
 
  private:

@@ -25,7 +25,8 @@ void enqueue(stream& s, ops::norm_arguments<T, Centred> const& a) {
       kernels::norm<T, Centred>{a.y, a.x, a.weight.data(), a.bias.empty() ? nullptr : a.bias.data(),
                                 a.mean.empty() ? nullptr : a.mean.data(),
                                 a.rstd.empty() ? nullptr : a.rstd.data(),
-                                static_cast<accumulate_t<T>>(a.options.eps)},
+                                static_cast<accumulate_t<T>>(a.options.eps),
+                                static_cast<accumulate_t<T>>(a.options.weight_offset)},
       detail::norm_shared_bytes<T, Centred>);
 }
 
@@ -33,7 +34,8 @@ template <class T, bool Centred>
 void enqueue(stream& s, ops::norm_backward_input_arguments<T, Centred> const& a) {
   detail::launch_rows(s, a.name, a.x.rows, a.x.columns,
                       kernels::norm_backward_input<T, Centred>{
-                          a.dx, a.dy, a.x, a.weight.data(), a.mean.data(), a.rstd.data(), a.addend},
+                          a.dx, a.dy, a.x, a.weight.data(), a.mean.data(), a.rstd.data(), a.addend,
+                          static_cast<accumulate_t<T>>(a.weight_offset)},
                       detail::norm_shared_bytes<T, Centred>);
 }
 

@@ -14,7 +14,8 @@ void launch_norm_gradients(stream& s, ops::norm_gradients_arguments<T> const& a)
   launch_rows(s, a.name, a.weight_sums.extent(0), a.x.columns,
               kernels::norm_gradients<T, Centred, Biased, Whole>{
                   a.dx, a.weight_sums.data(), Biased ? a.bias_sums.data() : nullptr, a.dy, a.x,
-                  a.weight.data(), Centred ? a.mean.data() : nullptr, a.rstd.data(), a.addend},
+                  a.weight.data(), Centred ? a.mean.data() : nullptr, a.rstd.data(), a.addend,
+                  static_cast<accumulate_t<T>>(a.weight_offset)},
               4 * warp_size * sizeof(accumulate_t<T>));
 }
 template <bool Whole, class T>

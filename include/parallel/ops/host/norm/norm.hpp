@@ -56,13 +56,15 @@ void run_operation(stream& s, ops::norm_arguments<T, Centred> const& a) {
             float const variance = sum_packs<L>(columns, square) / width;
             float const row_rstd = 1.0F / std::sqrt(variance + static_cast<float>(a.options.eps));
             auto const factor = broadcast<L>(row_rstd);
+            auto const offset = broadcast<L>(static_cast<float>(a.options.weight_offset));
             if (rstds != nullptr) {
               if constexpr (Centred) means[m] = row_mean;
               rstds[m] = row_rstd;
             }
             for (index i = 0; i < columns; i += L) {
               index const left = columns - i;
-              auto out = distance(i, left) * factor * simd::load_partial<L>(gain + i, left);
+              auto out =
+                  distance(i, left) * factor * (simd::load_partial<L>(gain + i, left) + offset);
               if (Centred && shift != nullptr) out += simd::load_partial<L>(shift + i, left);
               simd::store_partial(to + i, out, left);
             }
@@ -90,6 +92,7 @@ void run_operation(stream& s, ops::norm_backward_input_arguments<T, Centred> con
                 a.addend.rows > 0 ? a.addend.data + m * a.addend.row_stride : nullptr;
             auto const center = broadcast<L>(Centred ? means[m] : 0.0F);
             auto const factor = broadcast<L>(rstds[m]);
+            auto const offset = broadcast<L>(static_cast<float>(a.weight_offset));
             float const width = static_cast<float>(columns);
             auto const normal = [=](index i, index left) __attribute__((always_inline)) {
               return detail::less_center<Centred>(simd::load_partial<L>(from + i, left), center) *
@@ -97,7 +100,7 @@ void run_operation(stream& s, ops::norm_backward_input_arguments<T, Centred> con
             };
             auto const slope = [=](index i, index left) __attribute__((always_inline)) {
               return simd::load_partial<L>(gradient + i, left) *
-                     simd::load_partial<L>(gain + i, left);
+                     (simd::load_partial<L>(gain + i, left) + offset);
             };
             auto const product = [=](index i, index left) __attribute__((always_inline)) {
               return slope(i, left) * normal(i, left);

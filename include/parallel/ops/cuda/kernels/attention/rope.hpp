@@ -24,6 +24,7 @@ struct rope {
   double const* growths = nullptr;  // null: no scaling
   index origin = 0;
   double growth_sign = 1.0;
+  double scale = 1.0;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
@@ -40,10 +41,10 @@ struct rope {
       index const token = row - batch * x.sequence;
       for_each_in_block(b, static_cast<std::size_t>(half), [&](std::size_t i) {
         double const angle = direction * static_cast<double>(first + token) * frequencies[i];
-        double const growth =
-            growths == nullptr
-                ? 1.0
-                : std::exp(growth_sign * growths[i] * static_cast<double>(first + token - origin));
+        double const growth = growths == nullptr
+                                  ? scale
+                                  : scale * std::exp(growth_sign * growths[i] *
+                                                     static_cast<double>(first + token - origin));
         cosines[i] = static_cast<A>(growth * std::cos(angle));
         sines[i] = static_cast<A>(growth * std::sin(angle));
       });

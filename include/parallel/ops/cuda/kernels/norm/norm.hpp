@@ -37,6 +37,7 @@ struct norm {
   A* mean;        // mean and rstd are null if they are not needed
   A* rstd;
   A eps;
+  A weight_offset = 0;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
@@ -90,10 +91,12 @@ struct norm {
       if (Centred && bias != nullptr) shifts = shift.load(p);
       unrolled<pack_size<T>>([&](unsigned i) {
         if constexpr (Centred)
-          values.value[i] = static_cast<T>(
-              (A(values.value[i]) - center) * factor * A(gains.value[i]) + A(shifts.value[i]));
+          values.value[i] = static_cast<T>((A(values.value[i]) - center) * factor *
+                                               (A(gains.value[i]) + weight_offset) +
+                                           A(shifts.value[i]));
         else
-          values.value[i] = static_cast<T>(A(values.value[i]) * factor * A(gains.value[i]));
+          values.value[i] =
+              static_cast<T>(A(values.value[i]) * factor * (A(gains.value[i]) + weight_offset));
       });
       out.store(p, values);
     });
@@ -112,6 +115,7 @@ struct norm_backward_input {
   A const* mean;
   A const* rstd;
   ops::rows_view<T const> addend;  // or no rows
+  A weight_offset = 0;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
@@ -139,7 +143,8 @@ struct norm_backward_input {
       auto const gradient = slopes.at(p, k);
       auto const gains = gain.load(p);
       unrolled<pack_size<T>>([&](unsigned i) {
-        A const slope = A(gradient.value[i]) * A(gains.value[i]);  // zeros at the end
+        A const slope =
+            A(gradient.value[i]) * (A(gains.value[i]) + weight_offset);  // zeros at the end
         if constexpr (Centred) sum += slope;
         product += slope * ((A(values.value[i]) - center) * factor);
       });
@@ -160,7 +165,7 @@ struct norm_backward_input {
       typename row_groups<T>::group_type added{};
       if (adds) added = addend_row.load(p);
       unrolled<pack_size<T>>([&](unsigned i) {
-        A const slope = A(gradient.value[i]) * A(gains.value[i]);
+        A const slope = A(gradient.value[i]) * (A(gains.value[i]) + weight_offset);
         A const normal = (A(values.value[i]) - center) * factor;
         A out = factor * (slope - shift - normal * stretch);
         if (adds) out += A(added.value[i]);

@@ -28,6 +28,7 @@ struct norm_gradients {
   A const* mean;
   A const* rstd;
   ops::rows_view<T const> addend;  // or no rows
+  A weight_offset = 0;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
@@ -86,7 +87,7 @@ struct norm_gradients {
       auto const gain = gains.at(p, k);
       unrolled<pack_elements>([&](unsigned i) {  // zeros at the end
         A const normal = (A(values.value[i]) - center) * factor;
-        A const slope = A(gradient.value[i]) * A(gain.value[i]);
+        A const slope = A(gradient.value[i]) * (A(gain.value[i]) + weight_offset);
         if (Centred) sum += slope;
         product += slope * normal;
         A const term = A(gradient.value[i]) * normal;
@@ -127,7 +128,7 @@ struct norm_gradients {
       typename row_groups<T>::group_type added{};
       if (adds) added = addend_row.at(p, k);
       unrolled<pack_elements>([&](unsigned i) {
-        A const slope = A(gradient.value[i]) * A(gain.value[i]);
+        A const slope = A(gradient.value[i]) * (A(gain.value[i]) + weight_offset);
         A const normal = (A(values.value[i]) - center) * factor;
         A out = factor * (Centred ? slope - shift - normal * stretch : slope - normal * stretch);
         if (adds) out += A(added.value[i]);
