@@ -11,6 +11,7 @@
 #include <span>
 #include <type_traits>
 
+#include <parallel/core/config.hpp>
 #include <parallel/core/dtype.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/ops/detail/check.hpp>
@@ -22,6 +23,14 @@ struct jitter_options {
   float eps = 0.0F;                 ///< in [0, 1)
   philox random = philox(0, 0);     ///< key of this seed, operation and step
   std::uint64_t first_element = 0;  ///< global index of x[0]
+
+  /// Element i of y, for element i of x.
+  template <class T>
+  [[nodiscard]] PARALLELLM_HOST_DEVICE T apply(T x, std::size_t i) const {
+    using A = accumulate_t<T>;
+    float const uniform = random.uniform(first_element + i);
+    return static_cast<T>(A(x) * A(1.0F - eps + uniform * (2.0F * eps)));
+  }
 };
 
 template <class T>
@@ -35,12 +44,7 @@ struct jitter_arguments {
   [[nodiscard]] std::uint64_t flops() const { return 3 * y.size(); }
   [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
-    using A = accumulate_t<T>;
-    float const eps = options.eps;
-    detail::for_each_in_run(part, y, [&](std::size_t i) {
-      float const uniform = options.random.uniform(options.first_element + i);
-      y[i] = static_cast<T>(A(x[i]) * A(1.0F - eps + uniform * (2.0F * eps)));
-    });
+    detail::for_each_in_run(part, y, [&](std::size_t i) { y[i] = options.apply(x[i], i); });
   }
 };
 
