@@ -35,9 +35,13 @@ namespace apps {
     mpt::run_config const& run, mpt::run_summary const& s, mpt::run_plan const& plan, int ranks,
     std::string_view engine, mpt::run_row const& row, std::optional<double> packing_ratio) {
   auto const model_text = fmt::format(
-      "{} parameters, {} layers × {}, {}, {}",
-      mpt::console::count(static_cast<double>(parameter_count(model))), model.n_layers,
-      model.d_model, positions_name(model),
+      "{} parameters{}, {} layers × {}, {}, {}",
+      mpt::console::count(static_cast<double>(parameter_count(model))),
+      model.experts
+          ? fmt::format(" ({} used by a token)",
+                        mpt::console::count(static_cast<double>(used_parameter_count(model))))
+          : "",
+      model.n_layers, model.d_model, positions_name(model),
       execution.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16 with fp32 master weights");
   nlohmann::ordered_json record{
       {"run_name", run.name},

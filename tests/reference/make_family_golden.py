@@ -4,7 +4,7 @@ Each file holds the config.json that transformers writes, its tensors under its 
 the mean loss in fp64. transformers computes norms and angles in fp32 whatever the type of the model; the fp64 run puts
 fp64 in fp32's place. Parameters are exactly representable in bf16.
 
-    python make_family_golden.py [--out ../golden/families]
+    python make_family_golden.py [--out ../golden/families] [--only NAME]
 """
 
 import argparse
@@ -28,6 +28,8 @@ IGNORED = -100
 
 LLAMA = {"vocab_size": 29, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24,
          "max_position_embeddings": 64, "initializer_range": 0.05}
+EXPERTS = LLAMA | {"num_key_value_heads": 2, "moe_intermediate_size": 12, "num_experts": 4, "num_experts_per_tok": 2}
+DBRX = {"vocab_size": 29, "d_model": 16, "n_layers": 2, "n_heads": 4, "max_seq_len": 64, "initializer_range": 0.05}
 GPT2 = {"vocab_size": 29, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 24, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
         "attn_pdrop": 0.0}
 
@@ -115,7 +117,30 @@ CASES = {
     "glm4_plain": ("glm4", LLAMA | {"num_key_value_heads": 1, "head_dim": 6, "attention_bias": False, "eos_token_id": 1,
                                     "tie_word_embeddings": True, "pad_token_id": None}
                    | rope("default", partial_rotary_factor=1.0)),
+    "mixtral_plain": ("mixtral", LLAMA | {"num_key_value_heads": 2, "num_local_experts": 4}),
+    "mixtral_balanced": ("mixtral", LLAMA | {"num_key_value_heads": 1, "num_local_experts": 3, "sliding_window": 5, "head_dim": 6,
+                                            "output_router_logits": True, "router_aux_loss_coef": 0.2}),
+    "olmoe_plain": ("olmoe", LLAMA | {"num_experts": 5, "num_experts_per_tok": 2, "pad_token_id": None, "eos_token_id": 2}),
+    "olmoe_balanced": ("olmoe", LLAMA | {"num_experts": 4, "num_experts_per_tok": 3, "num_key_value_heads": 2, "norm_topk_prob": True,
+                                        "output_router_logits": True, "attention_bias": True, "pad_token_id": None,
+                                        "eos_token_id": 2}),
+    "qwen3_moe_plain": ("qwen3_moe", EXPERTS | {"head_dim": 8, "norm_topk_prob": True}),
+    "qwen3_moe_dense": ("qwen3_moe", EXPERTS | {"head_dim": 4, "num_hidden_layers": 3, "mlp_only_layers": [1], "output_router_logits": True,
+                                               "router_aux_loss_coef": 0.1, "tie_word_embeddings": True}),
+    "qwen2_moe_shared": ("qwen2_moe", EXPERTS | {"shared_expert_intermediate_size": 20}),
+    "qwen2_moe_sparse": ("qwen2_moe", EXPERTS | {"shared_expert_intermediate_size": 10, "decoder_sparse_step": 2, "num_hidden_layers": 4,
+                                                "norm_topk_prob": True, "qkv_bias": False, "output_router_logits": True,
+                                                "router_aux_loss_coef": 0.3}),
+    "dbrx_plain": ("dbrx", DBRX | {"attn_config": {"kv_n_heads": 2, "clip_qkv": 0.9, "rope_theta": 10000.0}, "ffn_config": {
+        "ffn_hidden_size": 12, "moe_num_experts": 4, "moe_top_k": 2}}),
+    "dbrx_sums": ("dbrx", DBRX | {"attn_config": {"kv_n_heads": 1, "clip_qkv": 8, "rope_theta": 10000.0}, "ffn_config": {
+        "ffn_hidden_size": 20, "moe_num_experts": 3, "moe_top_k": 1, "moe_normalize_expert_weights": None}}),
 }
+
+
+SEEDS = {  # of models of which no token is undecided between two experts (check_choices)
+    "mixtral_plain": 6000, "mixtral_balanced": 6010, "olmoe_plain": 6070, "olmoe_balanced": 6000, "qwen3_moe_plain": 6020,
+    "qwen3_moe_dense": 6010, "qwen2_moe_shared": 6010, "qwen2_moe_sparse": 6020, "dbrx_plain": 6000, "dbrx_sums": 6000}
 
 
 @contextlib.contextmanager
@@ -133,7 +158,7 @@ def fp64_in_place_of_fp32():
 
 
 def configuration(family, settings):
-    return transformers.AutoConfig.for_model(family, attn_implementation="eager", **settings)
+    return transformers.AutoConfig.for_model(family, attn_implementation="eager", experts_implementation="eager", **settings)
 
 
 def fill(model, seed):
@@ -153,6 +178,39 @@ def fill(model, seed):
             parameter.copy_(values.bfloat16())
 
 
+def stored_tensors(family, name, tensor):
+    """The tensors of transformers' files that hold a parameter: since its version 5 the experts of a layer are one."""
+    if family == "gpt_neox":  # the head's name before version 5
+        return [(name.replace("lm_head.", "embed_out."), tensor)]
+    if not (name.endswith(("experts.gate_up_proj", "experts.down_proj")) and tensor.ndim == 3):
+        return [(name.replace(".mlp.gate.", ".block_sparse_moe.gate.") if family == "mixtral" else name, tensor)]
+    prefix = name[:name.rindex(".") + 1]
+    parts = {"down_proj": tensor}
+    if name.endswith("gate_up_proj"):
+        parts = dict(zip(("gate_proj", "up_proj"), tensor.chunk(2, dim=1)))
+    if family == "mixtral":
+        prefix = prefix.replace(".mlp.", ".block_sparse_moe.")
+        parts = {{"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}[part]: values for part, values in parts.items()}
+    return [(f"{prefix}{e}.{part}.weight", values[e].contiguous()) for part, values in parts.items() for e in range(len(tensor))]
+
+
+def check_choices(name, model, ids):
+    """Rounding must not change which experts a token uses."""
+    least = []
+
+    def look(module, arguments, _):
+        logits = (arguments[0].flatten(0, -2) @ getattr(module, "layer", module).weight.T).sort(-1, descending=True).values
+        top_k = module.top_k if hasattr(module, "top_k") else model.config.ffn_config.moe_top_k
+        least.append((logits[:, top_k - 1] - logits[:, top_k]).min().item())
+
+    hooks = [m.register_forward_hook(look) for n, m in model.named_modules() if n.endswith((".mlp.gate", ".ffn.router"))]
+    with torch.no_grad():
+        model(input_ids=ids, use_cache=False)
+    for hook in hooks:
+        hook.remove()
+    assert all(distance > 0.02 for distance in least), (name, least)
+
+
 def make_case(name, family, settings, seed, out):
     config_json = configuration(family, settings).to_json_string(use_diff=False)
     with fp64_in_place_of_fp32():
@@ -163,16 +221,18 @@ def make_case(name, family, settings, seed, out):
         ids = torch.randint(0, 29, (2, 12), generator=generator)
         targets = torch.cat([ids[:, 1:], torch.full((2, 1), IGNORED)], dim=1)
         targets[1, :4] = IGNORED
-        logits = model(input_ids=ids, use_cache=False).logits
+        check_choices(name, model, ids)
+        result = model(input_ids=ids, use_cache=False)
+        logits = result.logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+        if getattr(model.config, "output_router_logits", False):
+            loss = loss + model.config.router_aux_loss_coef * result.aux_loss
         loss.backward()
     assert logits.dtype == torch.float64
     tensors = {"input_ids": ids, "targets": targets, "logits64": logits, "loss64": loss}
     for module_name, parameter in model.named_parameters():
-        # transformers' files have the name that the head had before its version 5
-        parameter_name = module_name.replace("lm_head.", "embed_out.") if family == "gpt_neox" else module_name
-        tensors[f"param/{parameter_name}"] = parameter.detach().to(torch.float32)
-        tensors[f"grad64/{parameter_name}"] = parameter.grad
+        for kind, values in (("param", parameter.detach().to(torch.float32)), ("grad64", parameter.grad)):
+            tensors |= {f"{kind}/{stored}": part for stored, part in stored_tensors(family, module_name, values)}
     config = json.loads(config_json)
     config["torch_dtype"] = "float32"
     config["dtype"] = "float32"
@@ -184,11 +244,13 @@ def make_case(name, family, settings, seed, out):
 def main():
     parser = argparse.ArgumentParser()
     here = pathlib.Path(__file__).resolve().parent
+    parser.add_argument("--only", default="", help="the beginning of names of models")
     parser.add_argument("--out", type=pathlib.Path, default=here.parent / "golden" / "families")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     for seed, (name, (family, settings)) in enumerate(CASES.items()):
-        make_case(name, family, settings, 5000 + 10 * seed, arguments.out)
+        if name.startswith(arguments.only):
+            make_case(name, family, settings, SEEDS.get(name, 5000 + 10 * seed), arguments.out)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ from composer.optim.scheduler import (ConstantWithWarmupScheduler, CosineAnneali
                                       LinearWithWarmupScheduler)
 from llmfoundry.callbacks.kill_loss_spike_callback import KillLossSpike
 from llmfoundry.models.layers.attention import gen_slopes
+from llmfoundry.models.layers.dmoe import LearnedRouter
 from llmfoundry.models.mpt import configuration_mpt, modeling_mpt
 from llmfoundry.models.mpt.configuration_mpt import MPTConfig
 from llmfoundry.models.mpt.modeling_mpt import MPTForCausalLM
@@ -57,6 +58,7 @@ VERSIONS = {
     for name in ("torch", "transformers", "llm-foundry", "mosaicml", "safetensors", "numpy")
 }
 IGNORED = -100
+STEP_SETTINGS = {"lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 1e-5}
 SEPARATOR = 7  # ends the texts packed in a row, where a case has them
 
 
@@ -64,13 +66,14 @@ SEPARATOR = 7  # ends the texts packed in a row, where a case has them
 class Case:
     """One tiny model: its config in LLM Foundry's names, the program that runs it, and its batch."""
     name: str
-    source: str  # "foundry" or "transformers"
+    source: str  # "foundry", "transformers" or "megablocks"
     config: dict
     seed: int
     batch: int = 2
     seq: int = 16
     ignore: bool = False  # some labels are -100, and not equally many per row
     generate: int = 0     # length of the prompt; 0: no generation
+    steps: int = 0        # optimizer steps on the batch, in fp64
 
 
 def mpt(d_model, n_heads, n_layers, vocab_size, max_seq_len, attn=None, **more):
@@ -96,6 +99,18 @@ def small(**more):
 def ffn(activation, ffn_type="mptmlp", ffn_hidden_size=None, **more):
     sizes = {} if ffn_hidden_size is None else {"ffn_hidden_size": ffn_hidden_size}
     return {"ffn_type": ffn_type, "ffn_act_fn": {"name": activation} | more} | sizes
+
+
+def experts(count, top_k, mlp_type, norm=None, uniform=False, **more):
+    """The ffn_config of LLM Foundry's experts in PyTorch alone."""
+    return {"ffn_type": "torch_dmoe", "moe_num_experts": count, "moe_top_k": top_k, "mlp_type": mlp_type, "moe_jitter_eps": None,
+            "moe_normalize_expert_weights": norm, "uniform_expert_assignment": uniform, "ffn_hidden_size": 12} | more
+
+
+def megablocks(ffn_type, count, top_k, mlp_type, norm=None, loss=0.1, **more):
+    """The ffn_config of MegaBlocks' experts."""
+    return {"ffn_type": ffn_type, "moe_num_experts": count, "moe_top_k": top_k, "mlp_type": mlp_type, "moe_jitter_eps": None,
+            "moe_normalize_expert_weights": norm, "moe_loss_weight": loss, "moe_world_size": 1, "ffn_hidden_size": 12} | more
 
 
 def rope(theta=10000, **scaling):
@@ -195,6 +210,29 @@ CASES = [
         "softmax_scale": 0.4, "attn_logit_softcapping": 3.0, "sliding_window_size": 4, "attn_uses_sequence_id": True,
     } | rope(type="dynamic", factor=2.0), expansion_ratio=2, attention_bias=True, no_bias=True), seed=3009, batch=3,
          seq=21, ignore=True),
+    # Experts, whose seeds are such that no token's choice is within 0.1 of another one (check_choices).
+    Case("e_mlp", "foundry", small(ffn_config=experts(4, 1, "mlp")), seed=4001, seq=8),
+    Case("e_glu", "foundry", small(ffn_config=experts(4, 2, "glu")), seed=4022, seq=8),
+    Case("e_glu_single", "foundry", small(ffn_config=experts(3, 1, "glu", norm=2)), seed=4013, seq=8),
+    Case("e_norm", "foundry", small(ffn_config=experts(5, 2, "mlp", norm=1.0) | ffn("silu", "torch_dmoe", 12)), seed=4054, seq=8,
+         ignore=True),
+    Case("e_uniform", "foundry", small(ffn_config=experts(3, 2, "mlp", uniform=True)), seed=4005, seq=8),
+    Case("e_modern", "foundry",
+         mpt(24, 3, 2, 43, 12, {"alibi": True, "qk_ln": True, "norm_type": "rmsnorm"}, no_bias=True, norm_type="rmsnorm",
+             ffn_config=experts(6, 3, "glu", norm=2.0) | ffn("silu", "torch_dmoe", 20), tie_word_embeddings=False),
+         seed=4146, seq=12, ignore=True),
+    # Experts of MegaBlocks, whose code needs a GPU: its formula, computed here (MegaBlocksExperts).
+    Case("m_dmoe", "megablocks", mpt(16, 2, 2, 29, 8, ffn_config=megablocks("mb_dmoe", 4, 2, "glu", norm=1.0)), seed=4271, seq=8,
+         ignore=True, steps=10),
+    Case("m_plain", "megablocks", small(ffn_config=megablocks("mb_dmoe", 5, 1, "mlp", loss=0.05), no_bias=True), seed=4112, seq=8,
+         steps=10),
+    Case("m_moe", "megablocks", small(ffn_config=megablocks("mb_moe", 4, 2, "mlp", moe_capacity_factor=1.0)), seed=4103, seq=8,
+         batch=3, steps=10),
+    Case("m_shared", "megablocks",
+         mpt(16, 2, 2, 29, 8, {"alibi": True}, no_bias=True, norm_type="rmsnorm", tie_word_embeddings=False, ffn_config=megablocks(
+             "mb_dmoe", 6, 3, "glu", norm=2.0, loss=0.2, shared_expert=True, shared_expert_hidden_size=10,
+             moe_zloss_weight=0.03, moe_balance_set="sequence") | {"ffn_act_fn": {"name": "silu"}}), seed=4334, seq=8, ignore=True,
+         steps=10),
 ]
 
 
@@ -247,7 +285,79 @@ def build_transformers(config):
         tie_word_embeddings=config["tie_word_embeddings"]))
 
 
-BUILD = {"foundry": build_foundry, "transformers": build_transformers}
+class MegaBlocksExperts(torch.nn.Module):
+    """What MegaBlocks' dMoE and MoE compute, by every expert for every row. MoE drops the rows for which an expert has no
+    room: MegaBlocks counts them in a microbatch, here it is in each sequence, in order of position."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.settings = settings = config["ffn_config"]
+        d, hidden, self.count = config["d_model"], settings["ffn_hidden_size"], settings["moe_num_experts"]
+        self.layers = config["n_layers"]
+        matrix = lambda rows: torch.nn.Parameter(torch.empty(rows, d))  # noqa: E731
+        names = ["w1", "v1", "w2"] if settings["mlp_type"] == "glu" else ["w1", "w2"]
+        self.router = torch.nn.ModuleDict({"layer": torch.nn.Linear(d, self.count, bias=False)})
+        self.experts = torch.nn.Module()
+        self.experts.mlp = torch.nn.ParameterDict({name: matrix(self.count * hidden) for name in names})
+        if not config["no_bias"]:
+            self.experts.bias = torch.nn.Parameter(torch.empty(d))
+        self.shared_expert = None
+        if settings.get("shared_expert"):
+            width = settings["shared_expert_hidden_size"]
+            self.shared_expert = torch.nn.ParameterDict({name: matrix(width) for name in names})
+
+    def activation(self, x):
+        silu = self.settings.get("ffn_act_fn", {}).get("name") == "silu"
+        return torch.nn.functional.silu(x) if silu else torch.nn.functional.gelu(x, approximate="tanh")
+
+    def feed_forward(self, x, weights, e, count):
+        w1, w2 = (weights[name].chunk(count)[e] for name in ("w1", "w2"))
+        hidden = self.activation(x @ w1.T)
+        return (hidden * (x @ weights["v1"].chunk(count)[e].T) if "v1" in weights else hidden) @ w2
+
+    def forward(self, x):
+        (batch, sequence, _), top_k = x.shape, self.settings["moe_top_k"]
+        logits = self.router["layer"](x)
+        scores = logits.softmax(-1)
+        chosen = torch.nn.functional.one_hot(scores.topk(top_k, dim=-1).indices, self.count).sum(2).to(x.dtype)
+        weights = scores * chosen
+        if norm := self.settings["moe_normalize_expert_weights"]:
+            weights = weights / weights.norm(p=norm, dim=-1, keepdim=True)
+        if self.settings["ffn_type"] == "mb_moe":
+            room = int(self.settings["moe_capacity_factor"] * sequence * top_k / self.count)
+            weights = weights * (chosen.cumsum(1) <= room)
+        y = sum(weights[..., e, None] * self.feed_forward(x, self.experts.mlp, e, self.count) for e in range(self.count))
+        if self.shared_expert is not None:
+            y = y + self.feed_forward(x, self.shared_expert, 0, 1)
+        self.routed = (logits, scores, chosen)
+        return y + self.experts.bias if hasattr(self.experts, "bias") else y
+
+    def losses(self, tokens):
+        """The balancing loss and the z-loss. The mean over sequences counts each as often as it has tokens with a loss."""
+        (logits, scores, chosen), settings = self.routed, self.settings
+        share = tokens / tokens.sum()
+        if settings.get("moe_balance_set") == "sequence":
+            products = (chosen.mean(1) * scores.mean(1)).sum(-1) @ share
+        else:
+            products = chosen.mean((0, 1)) @ scores.mean((0, 1))
+        weight = settings["moe_loss_weight"] * self.count / (self.layers * settings["moe_top_k"])
+        return weight * products + settings.get("moe_zloss_weight", 0) * (logits.logsumexp(-1).square().mean(-1) @ share)
+
+
+def build_megablocks(config):
+    """LLM Foundry's MPT with those experts in each block."""
+    model = build_foundry(config | {"ffn_config": {"ffn_type": "mptmlp"}})
+    for block in model.transformer.blocks:
+        block.ffn = MegaBlocksExperts(config)
+    return model
+
+
+def router_losses(model, targets):
+    experts = [module for module in model.modules() if isinstance(module, MegaBlocksExperts)]
+    return sum(e.losses((targets != IGNORED).sum(1).to(e.routed[1].dtype)) for e in experts)
+
+
+BUILD = {"foundry": build_foundry, "transformers": build_transformers, "megablocks": build_megablocks}
 
 
 def fill(model, seed):
@@ -346,11 +456,12 @@ def run(case, model, dtype, ids, labels, targets):
     with keep_float64() if dtype == torch.float64 else contextlib.nullcontext():
         out = model(input_ids=ids, labels=labels, **more)
         loss = out.loss
-        if dtype == torch.bfloat16 and case.source == "foundry":
+        if dtype == torch.bfloat16 and case.source != "transformers":
             # Its MPTForCausalLM takes the cross entropy of bf16 logits in bf16; training uses flash-attention's fused
             # cross entropy, which reads bf16 logits and computes in fp32, as transformers does. So do we here.
             loss = torch.nn.functional.cross_entropy(out.logits.float().flatten(0, 1), targets.flatten(),
                                                      ignore_index=IGNORED)
+        loss = loss + router_losses(model, targets)
         loss.backward()
     grads = {name: p.grad for name, p in model.named_parameters()}
     assert all(g is not None and torch.isfinite(g).all() for g in grads.values())
@@ -390,10 +501,35 @@ def distance(a, b):
     return ((a.double() - b.double()).abs().max() / b.double().abs().max()).item()
 
 
+def check_choices(case, model, ids):
+    """Rounding must not change which experts a token uses: the least distance of logits between the last choice and the next
+    expert, in fp64. Where experts are assigned to the weights in their order, that order must not change either."""
+    least = []
+
+    def look(router, arguments, _):
+        if isinstance(router, MegaBlocksExperts):
+            best = router.router["layer"](arguments[0].flatten(0, -2)).sort(-1, descending=True).values
+            top_k = router.settings["moe_top_k"]
+            least.append((best[:, top_k - 1] - best[:, top_k]).min().item())
+            return
+        best = router.layer(arguments[0].flatten(0, -2)).sort(-1, descending=True).values
+        first = 0 if router.uniform_expert_assignment else router.moe_top_k - 1
+        least.append((best[:, first:router.moe_top_k] - best[:, first + 1:router.moe_top_k + 1]).min().item())
+
+    model = copy_of(model).double()
+    for module in model.modules():
+        if isinstance(module, (LearnedRouter, MegaBlocksExperts)):
+            module.register_forward_hook(look)
+    with torch.no_grad(), keep_float64():
+        model(input_ids=ids)
+    assert all(distance > 0.1 for distance in least), (case.name, least)
+
+
 def make_model(case, out):
     model = BUILD[case.source](case.config)
     fill(model, case.seed)
     ids, labels, targets = batch(case)
+    check_choices(case, model, ids)
     tensors = {"input_ids": ids, "labels": labels, "targets": targets,
                "loss_tokens": (targets != IGNORED).sum()}
     tensors |= {f"param/{n}": p.detach().float() for n, p in model.named_parameters()}
@@ -419,6 +555,9 @@ def make_model(case, out):
                 error({n: g}, {n: runs["64"][2][n]}, torch.linalg.vector_norm) for n, g in grads.items()
                 if runs["64"][2][n].abs().max() > 1e-12),
         }
+    if case.steps:
+        parameters, tensors["steps/losses"] = train(case, model, ids, labels, targets)
+        tensors |= {f"steps/param/{n}": p for n, p in parameters.items()}
     if case.generate:
         prompt, ids, margin = greedy(model, case.config["vocab_size"], case.generate, 20, case.seed + 8)
         tensors["generate/prompt"], tensors["generate/ids"], summary["greedy_margin"] = prompt, ids, margin
@@ -427,6 +566,22 @@ def make_model(case, out):
     (out / "mpt").mkdir(parents=True, exist_ok=True)
     save(tensors, out / f"mpt/{case.name}.safetensors", metadata)
     return summary
+
+
+def train(case, model, ids, labels, targets):
+    """The parameters after some steps of Composer's DecoupledAdamW on the batch, in fp64, and the loss before each."""
+    model = copy_of(model).to(torch.float64).train()
+    optimizer = DecoupledAdamW(model.parameters(), **STEP_SETTINGS)
+    losses = []
+    for _ in range(case.steps):
+        optimizer.zero_grad()
+        with keep_float64():
+            out = model(input_ids=ids, labels=labels)
+            loss = out.loss + router_losses(model, targets)
+            loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return {n: p.detach() for n, p in model.named_parameters()}, torch.tensor(losses, dtype=torch.float64)
 
 
 def compare_programs():
@@ -727,11 +882,15 @@ def make_counts(out):
     # Each golden model and its active parameters: what LLM Foundry's FLOPs count.
     options = {}
     for case in CASES:
-        causal = build_foundry(case.config)
+        causal = (build_megablocks if case.source == "megablocks" else build_foundry)(case.config)
         # what ComposerMPTCausalLM offers these functions
         model = types.SimpleNamespace(model=causal, config=causal.config, parameters=causal.parameters)
+        # It leaves the experts that a token does not use out of the count in models of MegaBlocks; here in all.
+        ffn_config = case.config.get("ffn_config", {})
+        experts = [p.numel() for n, p in causal.named_parameters() if ".experts.mlp." in n]
+        unused = 1 - ffn_config["moe_top_k"] / ffn_config["moe_num_experts"] if experts else 0
         options[case.name] = {"total": mpt_get_total_params(model),
-                              "active": mpt_get_active_params(model)}
+                              "active": mpt_get_active_params(model) - round(sum(experts) * unused)}
     write_json(out / "parameter_counts.json", {"versions": VERSIONS, "sizes": rows, "golden_models": options})
 
 

@@ -1,4 +1,4 @@
-// The keys of training configurations and their roles, collected by reading two of them.
+// The keys of training configurations and their roles, collected by reading some of them.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace test {
 
-/// Every key that a configuration for text or for finetuning may have, sorted by name. A key that
-/// has an effect in one of the two counts as effective.
+/// Every key that a configuration for text, for finetuning or of a model with experts may have,
+/// sorted by name. A key that has an effect in one of them counts as effective.
 [[nodiscard]] inline std::vector<mpt::known_key> known_keys() {
   using namespace mpt;
   constexpr std::string_view minimal_yaml = R"(
@@ -30,14 +30,16 @@ eval_loader: {dataset: {local: d}}
   std::vector<std::string> const finetuning{
       "train_loader={name: finetuning, dataset: {local: null, hf_name: d, preprocessing_fn: "
       "{prompt: p, response: r}}}"};
-  for (auto const& key :
-       read_train_config(make_document(minimal_yaml, "minimal", finetuning)).output.report.known) {
-    auto const entry = std::ranges::find(known, key.name, &known_key::name);
-    if (entry == known.end())
-      known.push_back(key);
-    else if (key.role == key_role::effective)
-      entry->role = key.role;
-  }
+  std::vector<std::string> const experts{"model.ffn_config={ffn_type: mb_moe, moe_num_experts: 2}"};
+  for (auto const& overrides : {finetuning, experts})
+    for (auto const& key :
+         read_train_config(make_document(minimal_yaml, "minimal", overrides)).output.report.known) {
+      auto const entry = std::ranges::find(known, key.name, &known_key::name);
+      if (entry == known.end())
+        known.push_back(key);
+      else if (key.role == key_role::effective)
+        entry->role = key.role;
+    }
   std::sort(known.begin(), known.end(),
             [](known_key const& a, known_key const& b) { return a.name < b.name; });
   return known;

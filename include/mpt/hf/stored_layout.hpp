@@ -1,7 +1,7 @@
 // stored_layout: where the elements of our parameters are in the tensors of a family's folder, and
 // where the elements of those tensors are in our parameters. Both directions are one table of
-// pieces, runs of rows of a parameter that are runs of rows of a tensor. A transposed tensor is one
-// piece whose rows are the other's columns.
+// pieces, runs of rows of a parameter that are runs of rows of a tensor, or of its columns where
+// the piece is transposed.
 //
 // Reading costs what reading the tensors costs, with one call for each run of rows that is
 // contiguous in both; of a transposed tensor one call for each column.
@@ -90,16 +90,13 @@ class stored_layout {
                     F const& f) const {
     using parallel::index;
     auto const& m = find(parameter_pieces_, parameter);
-    if (m.is_transposed) {
-      for (index i = 0; i < size; ++i)
-        f(m.pieces.front().target, (begin + i) % m.width * m.target_width + (begin + i) / m.width,
-          i, index{1});
-      return;
-    }
     for (auto const& p : m.pieces) {
       index const first = std::max(begin, p.row * m.width);
       index const last = std::min(begin + size, (p.row + p.rows) * m.width);
-      if (first < last)
+      if (p.is_transposed)
+        for (index i = first; i < last; ++i)
+          f(p.target, p.transposed_element(i / m.width, i % m.width), i - begin, index{1});
+      else if (first < last)
         f(p.target, first + (p.target_row - p.row) * m.width, first - begin, last - first);
     }
   }
@@ -110,24 +107,32 @@ class stored_layout {
   }
 
  private:
-  /// Rows [row, row + rows) of a matrix, which are rows of another one from `target_row` on.
+  /// Rows [row, row + rows) of a matrix, which are rows of another one from `target_row` on. Where
+  /// the piece is transposed, its columns are those rows, and its rows are the other's columns.
   struct piece {
     parallel::index row = 0;
     parallel::index rows = 0;
     std::string target;
     parallel::index target_row = 0;
+    parallel::index target_width = 1;
+    bool is_transposed = false;
+
+    /// The element of the target that is an element of a transposed piece.
+    [[nodiscard]] parallel::index transposed_element(parallel::index matrix_row,
+                                                     parallel::index column) const {
+      return (target_row + column) * target_width + matrix_row - row;
+    }
   };
   struct matrix {
     std::vector<parallel::index> extents = {};
     parallel::index width = 1;
-    parallel::index target_width = 1;
-    bool is_transposed = false;
     std::vector<piece> pieces;  // in the order of rows, without gaps
   };
   using matrices = std::map<std::string, matrix>;
 
   void add(named_shape const& parameter, stored_names const& stored, model_config const& model);
-  void add_transposed(named_shape const& parameter, std::string const& tensor);
+  void add_transposed(named_shape const& parameter, parallel::index row, parallel::index rows,
+                      std::string const& tensor);
   void add_piece(named_shape const& parameter, parallel::index row, parallel::index rows,
                  std::string const& tensor, parallel::index tensor_row);
   [[nodiscard]] static matrix const& find(matrices const& table, std::string const& name);
@@ -149,19 +154,20 @@ class stored_layout {
                          Read const& read) {
     using parallel::index;
     auto const unsigned_count = [](index n) { return static_cast<std::size_t>(n); };
-    if (m.is_transposed) {
-      std::vector<T> column(unsigned_count(block.rows));
-      for (index c = 0; c < block.columns; ++c) {
-        read(m.pieces.front().target, (block.column + c) * m.target_width + block.row,
-             std::span<T>(column));
-        for (index r = 0; r < block.rows; ++r)
-          out[unsigned_count(r * block.columns + c)] = column[unsigned_count(r)];
-      }
-      return;
-    }
+    std::vector<T> column;
     for (auto const& p : m.pieces) {
       index const first = std::max(block.row, p.row);
       index const last = std::min(block.row + block.rows, p.row + p.rows);
+      if (p.is_transposed && first < last) {
+        column.resize(unsigned_count(last - first));
+        for (index c = 0; c < block.columns; ++c) {
+          read(p.target, p.transposed_element(first, block.column + c), std::span<T>(column));
+          for (index row = first; row < last; ++row)
+            out[unsigned_count((row - block.row) * block.columns + c)] =
+                column[unsigned_count(row - first)];
+        }
+        continue;
+      }
       bool const is_whole = block.columns == m.width;
       index const step = is_whole ? last - first : 1;  // rows that are read at once
       for (index row = first; row < last; row += step)

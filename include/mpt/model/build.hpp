@@ -341,6 +341,8 @@ class layer_builder {
     router.weight = router_weight(prefix + "router.layer.weight", experts.count);
     router.top_k = experts.top_k;
     router.route = {.norm = experts.weight_norm, .uniform = experts.uniform};
+    router.jitter = static_cast<float>(experts.jitter);
+    router.jitter_operation = stream_id(prefix + "router.jitter");
     double const shares = experts.joins_layers ? 1.0 : static_cast<double>(config_.n_layers);
     router.losses = {.balance = experts.loss_weight / shares,
                      .z = experts.z_loss_weight,

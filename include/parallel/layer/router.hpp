@@ -15,6 +15,7 @@
 #include <parallel/layer/concepts.hpp>
 #include <parallel/layer/router_losses.hpp>
 #include <parallel/ops/experts/choice_counts.hpp>
+#include <parallel/ops/experts/jitter.hpp>
 #include <parallel/ops/experts/record_routing.hpp>
 #include <parallel/ops/experts/route.hpp>
 #include <parallel/ops/experts/router_logits.hpp>
@@ -31,8 +32,10 @@ struct router {
   index top_k = 1;
   ops::route_options route;
   router_losses losses;
-  index layer = 0;  ///< the number of this router among those of the model
-    /// Whether this rank's gradients include those of the losses, and whether it reports: one rank of
+  float jitter = 0.0F;                 ///< eps of ops::jitter on the input in training
+  std::uint32_t jitter_operation = 0;  ///< stream_id of a name unique in the model
+  index layer = 0;                     ///< the number of this router among those of the model
+  /// Whether this rank's gradients include those of the losses, and whether it reports: one rank of
   /// those that route the same rows does so.
   bool adds_losses = true;
 
@@ -64,7 +67,8 @@ struct router {
     state.weights = c.template allocate<A, 2>({rows, top_k});
     auto options = route;
     if (weight.is_present()) {
-      ops::router_logits(c.stream, state.logits, x, weight.value());
+      arena::scope const temporaries(c.memory);
+      ops::router_logits(c.stream, state.logits, jittered(c, x), weight.value());
     } else {
       ops::fill(c.stream, state.logits.span(), A(0));
       options.score = ops::router_score::one;
@@ -93,14 +97,16 @@ struct router {
     ops::route_backward(c.stream, state.dlogits, dweights, state.logits, state.scores, state.scored,
                         slopes, z_slopes, route);
     ops::matmul(c.stream, dx, matrix_view<T const>(state.dlogits), weight.value());
+    if (has_jitter(c)) add_jitter(c, dx, dx);
     return dx;
   }
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& state) const {
-    if (weight.has_gradient())
-      ops::matmul(c.stream, weight.gradient(), matrix_view<T const>(state.dlogits), state.x,
-                  {.transpose_a = true, .accumulate = !c.overwrites(weight)});
+    if (!weight.has_gradient()) return;
+    arena::scope const temporaries(c.memory);
+    ops::matmul(c.stream, weight.gradient(), matrix_view<T const>(state.dlogits),
+                jittered(c, state.x), {.transpose_a = true, .accumulate = !c.overwrites(weight)});
   }
 
   /// Adds what this router reports of a microbatch to the context's record.
@@ -120,6 +126,32 @@ struct router {
   }
 
  private:
+  template <class Stream>
+  [[nodiscard]] bool has_jitter(context<Stream> const& c) const {
+    return jitter > 0.0F && c.mode == pass::training;
+  }
+
+  /// y = x with noise; y may be x.
+  template <class Stream>
+  void add_jitter(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x) const {
+    auto const width = static_cast<std::uint64_t>(x.extent(1));
+    c.for_each_span(x.extent(0), [&](index row, index count, std::uint64_t global_row) {
+      ops::jitter(c.stream, y.slice(row, row + count).span(), x.slice(row, row + count).span(),
+                  {.eps = jitter,
+                   .random = c.random(jitter_operation),
+                   .first_element = global_row * width});
+    });
+  }
+
+  /// The rows that the weight multiplies: x, or a copy with noise.
+  template <class Stream>
+  [[nodiscard]] matrix_view<T const> jittered(context<Stream>& c, matrix_view<T const> x) const {
+    if (!has_jitter(c)) return x;
+    auto const y = c.template allocate<T, 2>(x.extents());
+    add_jitter(c, y, x);
+    return y;
+  }
+
   /// Counts the choices of each set, on all ranks.
   template <class Stream, class AddOverRanks>
   void count_choices(context<Stream>& c, saved& state, matrix_view<A> counts,

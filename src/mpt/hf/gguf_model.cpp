@@ -146,6 +146,7 @@ std::vector<std::string> gguf_gaps(model_config const& whole_model) {
       is_gelu(form.activation) ? is_gelu(model.ffn_act_fn) : model.ffn_act_fn == form.activation;
   gaps.require(has_activation, "the FFN's activation is not ",
                is_gelu(form.activation) ? "gelu" : "silu", ", which it always computes");
+  gaps.require(!model.experts, "the FFN has experts, which are not written yet");
   gaps.require(model.branch_norms == norm_position::input,
                "norms are behind attention and FFN (branch_norms)");
   gaps.require(!model.norm_unit_offset, "norms multiply by 1 + weight (norm_unit_offset)");

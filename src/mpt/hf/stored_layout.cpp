@@ -63,7 +63,21 @@ void stored_layout::add(named_shape const& parameter, stored_names const& stored
   bool const is_lora_a = parameter.name.ends_with(lora_a_suffix);
   if (stored.form == tensor_form::transposed && parameter.extents.size() > 1 &&
       !is_adapter(parameter.name))
-    return add_transposed(parameter, stored.names.front());
+    return add_transposed(parameter, 0, rows_of(parameter), stored.names.front());
+  if (stored.form == tensor_form::experts || stored.form == tensor_form::transposed_experts) {
+    index const hidden = expert_hidden(model);
+    auto const& pattern = stored.names.front();
+    for (index e = 0; e < model.experts->count; ++e) {
+      auto const tensor = with_number(pattern, std::to_string(e));
+      if (stored.form == tensor_form::transposed_experts) {
+        add_transposed(parameter, e * hidden, hidden, tensor);
+      } else {
+        tensors_.push_back({tensor, {hidden, width_of_shape(parameter)}});
+        add_piece(parameter, e * hidden, hidden, tensor, 0);
+      }
+    }
+    return;
+  }
   if (stored.form == tensor_form::head_groups && !is_lora_a) {
     index const dim = head_dim(model);
     tensors_.push_back({stored.names.front(), parameter.extents});
@@ -92,12 +106,14 @@ void stored_layout::add(named_shape const& parameter, stored_names const& stored
   }
 }
 
-void stored_layout::add_transposed(named_shape const& parameter, std::string const& tensor) {
-  index const rows = rows_of(parameter);
+void stored_layout::add_transposed(named_shape const& parameter, index row, index rows,
+                                   std::string const& tensor) {
   index const width = width_of_shape(parameter);
   tensors_.push_back({tensor, {width, rows}});
-  parameter_pieces_[parameter.name] = {{}, width, rows, true, {{0, rows, tensor, 0}}};
-  tensor_pieces_[tensor] = {{}, rows, width, true, {{0, width, parameter.name, 0}}};
+  auto& m = parameter_pieces_[parameter.name];
+  m.width = width;
+  m.pieces.push_back({row, rows, tensor, 0, rows, true});
+  tensor_pieces_[tensor] = {{}, rows, {{0, width, parameter.name, row, width, true}}};
 }
 
 void stored_layout::add_piece(named_shape const& parameter, index row, index rows,
@@ -106,11 +122,10 @@ void stored_layout::add_piece(named_shape const& parameter, index row, index row
   auto const append = [&](matrices& table, std::string const& name, piece p) {
     auto& m = table[name];
     m.width = width;
-    m.target_width = width;
     m.pieces.push_back(std::move(p));
   };
-  append(parameter_pieces_, parameter.name, {row, rows, tensor, tensor_row});
-  append(tensor_pieces_, tensor, {tensor_row, rows, parameter.name, row});
+  append(parameter_pieces_, parameter.name, {row, rows, tensor, tensor_row, width});
+  append(tensor_pieces_, tensor, {tensor_row, rows, parameter.name, row, width});
 }
 
 }  // namespace mpt::hf

@@ -35,6 +35,11 @@ TEST_CASE("model with adapters: logits, loss and gradients of transformers and P
   test::check_against_truth<float>(4e-6, make_host, with_adapters);
 }
 
+TEST_CASE("model with experts: ten steps with balancing losses follow MegaBlocks' formula") {
+  constexpr char const* forms[] = {"m_dmoe", "m_plain", "m_moe", "m_shared"};
+  test::check_steps<double>(1e-10, make_host, forms);
+}
+
 TEST_CASE("model, bf16: no further from fp64 than twice the reference's bf16 run") {
   test::check_against_reference_bf16(make_host);
 }

@@ -92,6 +92,25 @@ std::vector<model_layout> layouts_with(context_method method) {
   return {{2, method}, {3, method}, {4, method}};
 }
 
+TEST_CASE("experts with jitter: gradients do not depend on the layout") {
+  auto config = test::packed_alibi_model();
+  auto& experts = config.experts.emplace();
+  experts.count = 4;
+  experts.top_k = 2;
+  experts.loss_weight = 0.5;
+  experts.balance_set = parallel::balance_set::sequence;
+  auto const without_jitter = run_model(config, {});
+  experts.jitter = 0.2;
+  check(config, {{.context = 2},
+                 {.tensor = 2},
+                 {.tensor = 2, .sequence_parallel = false},
+                 {.replicate = 3},
+                 {.pipeline = 2, .schedule = {.schedule = "zb-h1"}, .microbatch = 1}});
+  auto const with_jitter = run_model(config, {});
+  CHECK(with_jitter.loss != without_jitter.loss);
+  CHECK(with_jitter.evaluated == without_jitter.evaluated);
+}
+
 TEST_CASE("context parallel: learned positions and dropout do not depend on the number of ranks") {
   check(learned(), layouts_with(context_method::ring));
   check(learned(), layouts_with(context_method::ulysses));

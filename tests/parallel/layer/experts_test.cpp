@@ -2,11 +2,18 @@
 // other.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/experts.hpp>
+#include <parallel/ops/experts/jitter.hpp>
+#include <parallel/ops/host.hpp>
 
 namespace experts_test {
 namespace {
@@ -25,6 +32,32 @@ layer_type make(bool is_gated, index experts, index top_k) {
   return layer;
 }
 
+TEST_CASE("jitter: factors are uniform from 1 - eps to 1 + eps, and those of each element") {
+  constexpr std::size_t count = 4096;
+  std::vector<float> const x(count, 2.0F);
+  std::vector<float> y(count), part(100);
+  parallel::host::stream s;
+  parallel::ops::jitter_options options{.eps = 0.25F, .random = {7, 3, 1}};
+  parallel::ops::jitter(s, std::span(y), std::span(x), options);
+  options.first_element = 50;
+  parallel::ops::jitter(s, std::span(part), std::span(x).first(100), options);
+  s.synchronize();
+  CHECK(std::ranges::equal(part, std::span(y).subspan(50, 100)));
+  auto const [least, largest] = std::ranges::minmax(y);
+  CHECK((least >= 1.5F && least < 1.51F));
+  CHECK((largest < 2.5F && largest > 2.49F));
+  double const mean = std::accumulate(y.begin(), y.end(), 0.0) / count;
+  CHECK(std::abs(mean - 2.0) < 0.02);
+  CHECK_THROWS_WITH_AS(parallel::ops::jitter(s, std::span(y), std::span(x), {.eps = 1.0F}),
+                       "ops::jitter: eps is 1, but must be in [0, 1)", parallel::error);
+}
+
+TEST_CASE("experts: gradients are those of the forward pass with jitter") {
+  auto layer = make(true, 4, 2);
+  layer.choose.jitter = 0.25F;
+  parallel::check_layer(layer, 6, 4, {.sequence = 3, .difference = 1e-4, .tolerance = 1e-6});
+}
+
 TEST_CASE("experts: gradients are those of the forward pass, for every score and norm") {
   using enum parallel::ops::router_score;
   for (auto const score : {softmax, sigmoid})
@@ -36,7 +69,8 @@ TEST_CASE("experts: gradients are those of the forward pass, for every score and
           CAPTURE(top_k);
           auto layer = make(is_gated, 4, top_k);
           layer.choose.route = {.score = score, .norm = norm, .scale = 1.5};
-          parallel::check_layer(layer, 6, 4, {.sequence = 3, .difference = 1e-4, .tolerance = 1e-6});
+          parallel::check_layer(layer, 6, 4,
+                                {.sequence = 3, .difference = 1e-4, .tolerance = 1e-6});
         }
 }
 

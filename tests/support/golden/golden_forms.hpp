@@ -4,17 +4,15 @@
 
 namespace test {
 
-inline constexpr char const* golden_forms[] = {"a1",           "a2",           "a3",
-                                               "a4",           "a5",           "c_rmsnorm",
-                                               "c_gelu_tanh",  "c_silu",       "c_quick_gelu",
-                                               "c_relu",       "c_glu",        "c_hidden",
-                                               "c_ratio",      "c_untied",     "c_softcap",
-                                               "c_fused",      "c_modern",     "c_mixed",
-                                               "d_grouped",    "d_multiquery", "d_by_head",
-                                               "d_capped",     "d_packed",     "d_linear",
-                                               "d_llama3",     "d_layers",     "d_reuse",
-                                               "d_reuse_bias", "d_xpos",       "d_all",
-                                               "b1",           "b2",           "b3"};
+inline constexpr char const* golden_forms[] = {
+    "a1",          "a2",           "a3",           "a4",           "a5",        "c_rmsnorm",
+    "c_gelu_tanh", "c_silu",       "c_quick_gelu", "c_relu",       "c_glu",     "c_hidden",
+    "c_ratio",     "c_untied",     "c_softcap",    "c_fused",      "c_modern",  "c_mixed",
+    "d_grouped",   "d_multiquery", "d_by_head",    "d_capped",     "d_packed",  "d_linear",
+    "d_llama3",    "d_layers",     "d_reuse",      "d_reuse_bias", "d_xpos",    "d_all",
+    "e_mlp",       "e_glu",        "e_glu_single", "e_norm",       "e_uniform", "e_modern",
+    "m_dmoe",      "m_plain",      "m_moe",        "m_shared",     "b1",        "b2",
+    "b3"};
 
 inline constexpr char const* golden_families[] = {
     "families/llama_grouped",        "families/llama_wide_heads",
@@ -35,6 +33,11 @@ inline constexpr char const* golden_families[] = {
     "families/granite_biases",       "families/gemma_plain",
     "families/gemma2_windows",       "families/gemma2_uncapped",
     "families/gemma3_windows",       "families/gemma3_capped",
-    "families/glm4_biases",          "families/glm4_plain"};
+    "families/glm4_biases",          "families/glm4_plain",
+    "families/mixtral_plain",        "families/mixtral_balanced",
+    "families/olmoe_plain",          "families/olmoe_balanced",
+    "families/qwen3_moe_plain",      "families/qwen3_moe_dense",
+    "families/qwen2_moe_shared",     "families/qwen2_moe_sparse",
+    "families/dbrx_plain",           "families/dbrx_sums"};
 
 }  // namespace test

@@ -74,6 +74,7 @@ struct golden_model {
   parallel::buffer<std::byte> storage;
   parallel::arena memory;
   parallel::buffer<std::int32_t> ids, labels, begins;  // of the device
+  std::vector<std::int32_t> sequence_tokens;
   mpt::microbatch batch;
 
   golden_model(std::string const& form, Device source_device)
@@ -109,6 +110,12 @@ struct golden_model {
              .sequences = static_cast<index>(shape[0]),
              .length = static_cast<index>(shape[1]),
              .loss_tokens = std::ranges::count_if(targets, [](auto l) { return l >= 0; })};
+    for (index begin = 0; begin < rows; begin += batch.length)
+      sequence_tokens.push_back(static_cast<std::int32_t>(
+          std::ranges::count_if(std::span(targets).subspan(static_cast<std::size_t>(begin),
+                                                           static_cast<std::size_t>(batch.length)),
+                                [](auto l) { return l >= 0; })));
+    batch.sequence_tokens = sequence_tokens;
     if (net.config().attn.attn_uses_sequence_id) {
       auto const documents = text();
       auto const begin_values = documents.view({0, batch.sequences}).document_begins;
@@ -127,7 +134,9 @@ struct golden_model {
   }
 
   [[nodiscard]] parallel::context<stream_type> context() {
-    return {compute, memory, parallel::pass::training, {}, batch.length};
+    parallel::context<stream_type> out{compute, memory, parallel::pass::training, {}, batch.length};
+    out.sequence_tokens = sequence_tokens;
+    return out;
   }
 
   /// Fills `out` with numbers of the file ("param/", "grad64/", ...) that belong to a parameter.
@@ -168,17 +177,36 @@ struct golden_model {
     return {wide.begin(), wide.end()};
   }
 
-  /// The mean loss. Leaves the gradients of the mean, times loss tokens, in the units' buffers.
+  /// The losses of routers that are in a record of this batch, over its tokens.
+  [[nodiscard]] double router_losses(std::span<double const> record) const {
+    if (!net.config().experts) return 0.0;
+    auto const experts = static_cast<std::size_t>(net.config().experts->count);
+    auto const size =
+        static_cast<std::size_t>(parallel::ops::routing_record_size(net.config().experts->count));
+    using enum parallel::ops::routing_number;
+    double sum = 0.0;
+    for (std::size_t begin = 0; begin < record.size(); begin += size)
+      for (auto const number : {balance_loss, z_loss})
+        sum += record[begin + experts + static_cast<std::size_t>(number)];
+    return sum / static_cast<double>(batch.loss_tokens);
+  }
+
+  /// The mean loss with those of routers. Leaves the gradients of the mean, times loss tokens, in
+  /// the units' buffers.
   [[nodiscard]] double loss() {
     for (auto const& unit : step.units()) unit.memory.clear_gradients(compute);
     auto const shared = device.template allocate_shared<parallel::train::statistics<double>>(1);
     auto& sums = *shared.data();
+    auto const record = device.template allocate_shared<double>(
+        static_cast<std::size_t>(parallel::train::record_size_of(net)));
+    std::ranges::fill(record.span(), 0.0);
     auto c = context();
+    c.record = record.span();
     parallel::train::run_microbatch(net, c, batch, sums);
     for (auto const& unit : step.units()) unit.memory.join_uses(compute);
     compute.synchronize();
     CHECK(sums.tokens == batch.loss_tokens);
-    return sums.mean_loss();
+    return sums.mean_loss() + router_losses(record.span());
   }
 
   [[nodiscard]] std::vector<double> logits() {
@@ -202,24 +230,36 @@ struct golden_model {
   /// Calls f(name, gradient of the mean loss).
   template <class F>
   void for_each_gradient(F&& f) const {
-    for (auto const& unit : step.units())
-      for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
-        auto const& segment = unit.memory.layout().segments()[s];
-        parallel::read_on_host(
-            device, unit.memory.segments()[s].gradients[0].span(), [&](auto gradients) {
-              segment.for_each_piece(0, segment.size,
-                                     [&](auto const& p, index, index, index memory_offset) {
-                                       auto const begin = gradients.begin() + memory_offset;
-                                       std::vector<double> gradient(begin, begin + p.size());
-                                       for (auto& g : gradient)
-                                         g /= static_cast<double>(batch.loss_tokens);
-                                       f(p.name, gradient);
-                                     });
-            });
-      }
+    for_each_piece([](auto const& memory) { return memory.gradients[0].span(); },
+                   [&](std::string const& name, std::vector<double> gradient) {
+                     for (auto& g : gradient) g /= static_cast<double>(batch.loss_tokens);
+                     f(name, gradient);
+                   });
+  }
+
+  /// Calls f(name, values) for each parameter.
+  template <class F>
+  void for_each_parameter(F&& f) const {
+    for_each_piece([](auto const& memory) { return memory.values.span(); }, f);
   }
 
  private:
+  /// Calls f(name, elements) for the elements that select(segment's memory) has of each parameter.
+  template <class Select, class F>
+  void for_each_piece(Select const& select, F&& f) const {
+    for (auto const& unit : step.units())
+      for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
+        auto const& segment = unit.memory.layout().segments()[s];
+        parallel::read_on_host(device, select(unit.memory.segments()[s]), [&](auto elements) {
+          segment.for_each_piece(0, segment.size,
+                                 [&](auto const& p, index, index, index memory_offset) {
+                                   auto const begin = elements.begin() + memory_offset;
+                                   f(p.name, std::vector<double>(begin, begin + p.size()));
+                                 });
+        });
+      }
+  }
+
   [[nodiscard]] parallel::buffer<std::int32_t> on_device(
       std::vector<std::int32_t> const& values) const {
     auto out = device.template allocate<std::int32_t>(values.size());

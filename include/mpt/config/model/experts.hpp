@@ -59,6 +59,9 @@ class config_reader;
 /// Parameters of experts, in all layers, that a token does not use.
 [[nodiscard]] std::int64_t unused_expert_parameters(model_config const& model);
 
+/// Parameters that a token uses: all but those of the experts that are not chosen for it.
+[[nodiscard]] std::int64_t used_parameter_count(model_config const& model);
+
 /// The number of matrices [h, d] of a feed-forward layer, or of an expert.
 [[nodiscard]] std::int64_t ffn_matrix_count(model_config const& model);
 

@@ -30,7 +30,12 @@ enum class tensor_form : std::uint8_t {
   /// As `rows`, but in each head of queries and keys the two elements that turn together are
   /// neighbours in the tensor, and half of the turned elements apart here
   interleaved,
+  experts,  ///< one tensor for each expert, for whose number the name's second `*` stands
+  transposed_experts,  ///< the same, [in, out]
 };
+
+/// `pattern` with a number in place of its first `*`, if it has one.
+[[nodiscard]] std::string with_number(std::string_view pattern, std::string_view number);
 
 /// The tensors that hold one layer of the model. A `*` stands for the number of the block.
 struct stored_layer {

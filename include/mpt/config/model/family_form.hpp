@@ -92,6 +92,10 @@ class family_form {
   /// with all types that are supported.
   void rotary(model_config& model, rotary_keys const& keys);
 
+  /// The form of a nested section, empty where the file has none. Its description is followed by
+  /// put(key, section.json()).
+  [[nodiscard]] family_form section(std::string_view key);
+
   /// The value of a key in the file; null where it has none.
   [[nodiscard]] nlohmann::json value(std::string_view key);
   /// Writes a field; nothing when the form is read.

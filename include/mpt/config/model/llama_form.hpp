@@ -27,6 +27,7 @@ struct llama_defaults {
   std::string_view eps_key = "rms_norm_eps";
   std::string_view activation_key = "hidden_act";
   rotary_keys rotary = {};
+  bool has_experts = false;
 };
 
 /// The fields that all of them have.

@@ -43,6 +43,10 @@ std::int64_t unused_expert_parameters(model_config const& model) {
          ffn_matrix_count(model) * model.d_model * expert_hidden(model);
 }
 
+std::int64_t used_parameter_count(model_config const& model) {
+  return parameter_count(model) - unused_expert_parameters(model);
+}
+
 void read_experts(config_reader& reader, experts_kind kind, model_config& model) {
   bool const is_mb = kind != experts_kind::torch_dmoe;
   auto& experts = model.experts.emplace();
@@ -93,8 +97,7 @@ void read_experts(config_reader& reader, experts_kind kind, model_config& model)
   for (char const* const key : {"memory_optimized_mlp", "mlp_impl", "remat_act_fn", "fp16", "bf16",
                                 "return_bias", "device_mesh"})
     reader.accept_without_effect(key, "it chooses an implementation of MegaBlocks");
-  reader.accept_without_effect("moe_world_size",
-                               "parallelism.expert says how many ranks divide experts");
+  static_cast<void>(reader.optional<std::int64_t>("moe_world_size"));  // parallelism reads it
 }
 
 void check_experts(model_config const& model, std::string_view prefix) {
@@ -121,6 +124,10 @@ void check_experts(model_config const& model, std::string_view prefix) {
                                    std::pair{"shared_expert_hidden_size", experts.shared_hidden}})
     parallel::require(!width || (*width >= 1 && *width <= largest_ffn), name(key),
                       " must be from 1 to ", largest_ffn, ", found ", width.value_or(0));
+  bool const has_biases = !model.no_bias && experts.kind != experts_kind::torch_dmoe;
+  parallel::require(
+      !experts.shared_hidden || !has_biases, name("shared_expert"),
+      " would have biases in MegaBlocks, which are not supported; set no_bias to true");
   for (auto const layer : experts.dense_layers)
     parallel::require(layer >= 0 && layer < model.n_layers, name("moe_dense_layers"),
                       " names block ", layer, ", but there are blocks 0 to ", model.n_layers - 1);

@@ -16,13 +16,6 @@ namespace {
 
 constexpr std::string_view block_prefix = "transformer.blocks.";
 
-/// `pattern` with the number of a block in place of its star.
-[[nodiscard]] std::string in_block(std::string_view pattern, std::string_view number) {
-  auto const star = pattern.find('*');
-  if (star == std::string_view::npos) return std::string(pattern);
-  return parallel::concat(pattern.substr(0, star), number, pattern.substr(star + 1));
-}
-
 /// Fields of a config.json that change no weight and no result here: those of transformers'
 /// PretrainedConfig, settings of generation and of heads that are not read, and what programs note.
 constexpr std::string_view general_keys[] = {"_attn_implementation_autoset",
@@ -221,6 +214,12 @@ void require_known_keys(model_family const& family, family_form const& form,
 
 }  // namespace
 
+std::string with_number(std::string_view pattern, std::string_view number) {
+  auto const star = pattern.find('*');
+  if (star == std::string_view::npos) return std::string(pattern);
+  return parallel::concat(pattern.substr(0, star), number, pattern.substr(star + 1));
+}
+
 std::string family_names() {
   std::string out = "mpt";
   for (auto const* const family : model_families())
@@ -327,13 +326,13 @@ std::optional<stored_names> stored_names_of(model_family const& family,
     number = number.substr(0, number.find('.'));
   }
   for (auto const& stored : family.layers) {
-    auto const layer = in_block(stored.layer, number);
+    auto const layer = with_number(stored.layer, number);
     if (!parameter.starts_with(layer)) continue;
     auto const ending = parameter.substr(layer.size());
     if (!ending.empty() && ending.front() != '.') continue;
     stored_names out{.names = {}, .form = stored.form};
     for (auto const name : stored.names)
-      if (!name.empty()) out.names.push_back(in_block(name, number).append(ending));
+      if (!name.empty()) out.names.push_back(with_number(name, number).append(ending));
     return out;
   }
   return std::nullopt;

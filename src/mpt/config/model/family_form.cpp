@@ -60,6 +60,14 @@ nlohmann::json family_form::value(std::string_view key) {
   return found == json_.end() ? nlohmann::json() : *found;
 }
 
+family_form family_form::section(std::string_view key) {
+  if (writes_) return family_form();
+  auto const found = value(key);
+  require(found.is_null() || found.is_object(), key, "expected an object, found ",
+          printable(found.dump()));
+  return {found.is_null() ? nlohmann::json::object() : found, parallel::concat(source_, ": ", key)};
+}
+
 void family_form::put(std::string_view key, nlohmann::json value) {
   if (writes_) json_[std::string(key)] = std::move(value);
 }

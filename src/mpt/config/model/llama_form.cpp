@@ -25,8 +25,9 @@ void describe_llama(family_form& form, model_config& model, llama_defaults const
   form.probability("attention_dropout", model.attn.attn_pdrop, 0);
   form.initial_values(model.init, false, defaults.deviation);
   form.activation(defaults.activation_key, model.ffn_act_fn, defaults.activation);
-  form.require_off("num_experts", "mixtures of experts are not supported");
-  form.require_off("num_local_experts", "mixtures of experts are not supported");
+  if (!defaults.has_experts)
+    for (char const* const key : {"num_experts", "num_local_experts"})
+      form.require_off(key, "this family has no experts");
   if (form.writes()) return form.rotary(model, defaults.rotary);
   form.require(model.n_heads <= model.d_model, "num_attention_heads", "is larger than hidden_size");
   form.require(model.head_dim || model.d_model % model.n_heads == 0, "num_attention_heads",

@@ -44,7 +44,7 @@ model_config hub_form(model_config model) {
 }
 
 std::int64_t active_parameter_count(model_config const& model) {
-  return parameter_count(model) - unused_expert_parameters(model) -
+  return used_parameter_count(model) -
          (model.tie_word_embeddings ? 0 : model.vocab_size * model.d_model);
 }
 

@@ -21,6 +21,15 @@ namespace {
   return fixed_count;
 }
 
+/// LLM Foundry's name of parallelism.expert; 1 where the model has no experts.
+[[nodiscard]] int read_expert_degree(config_reader const& parent, bool is_replaced) {
+  constexpr char const* key = "moe_world_size";
+  auto experts = parent.members("model").members("ffn_config");
+  if (!experts.has_key(key)) return 1;
+  if (is_replaced) experts.report_without_effect(key, "parallelism.expert decides");
+  return detail::check_degree(experts, key, experts.get<std::int64_t>(key, 1));
+}
+
 }  // namespace
 
 }  // namespace mpt
@@ -63,7 +72,7 @@ parallelism_config read_parallelism(config_reader& parent, parallelism_config ou
   out.context = degree("context", out.context);
   out.context_method =
       read_name(reader, "context_method", "ring", methods, "a way to attend over ranks");
-  out.expert = degree("expert", out.expert);
+  out.expert = degree("expert", read_expert_degree(parent, reader.has_key("expert")));
   out.expert_buffer = reader.get("expert_buffer", out.expert_buffer);
   reader.check("expert_buffer", out.expert_buffer == 0 || out.expert_buffer >= 1,
                "is a number of equal shares, at least 1, or 0 for any routing, found ",

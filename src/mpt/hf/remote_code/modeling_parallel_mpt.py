@@ -36,7 +36,8 @@ def model_norm(config):
 
 
 def activation_of(ffn):
-    chosen = ffn.get("ffn_act_fn") or {"name": "gelu"}
+    megablocks = ffn.get("ffn_type") in ("mb_dmoe", "mb_moe")
+    chosen = ffn.get("ffn_act_fn") or {"name": "gelu", "approximate": "tanh" if megablocks else "none"}
     approximate = chosen.get("approximate", "none")
     return {"gelu": lambda x: F.gelu(x, approximate=approximate), "silu": F.silu, "relu": F.relu,
             "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x)}[chosen["name"]]
@@ -47,8 +48,9 @@ class FeedForward(nn.Module):
         super().__init__()
         d, biased, ffn = config.d_model, not config.no_bias, config.ffn_config
         hidden = ffn.get("ffn_hidden_size") or round(config.expansion_ratio * d)
+        gated = ffn.get("ffn_type") == "mptglu" or ffn.get("mlp_type") == "glu"
         self.act = activation_of(ffn)
-        gated, self.fused = ffn.get("ffn_type") == "mptglu", ffn.get("fused_gate", False)
+        self.fused = ffn.get("fused_gate", False)
         if self.fused:
             self.gate_up_proj = nn.Linear(d, 2 * hidden, biased)
         else:
@@ -63,6 +65,79 @@ class FeedForward(nn.Module):
         if self.gate_proj is None:
             return self.down_proj(self.act(self.up_proj(x)))
         return self.down_proj(self.act(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Mixture(nn.Module):
+    """Experts, of which a router chooses some for each token. Expert e has rows [e h, (e + 1) h) of each matrix."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.ffn, d = config.ffn_config, config.d_model
+        hidden = self.ffn.get("moe_hidden_size") or self.ffn.get("ffn_hidden_size") or round(config.expansion_ratio * d)
+        names = ("w1", "v1", "w2") if self.ffn.get("mlp_type") == "glu" else ("w1", "w2")
+        matrices = lambda rows: nn.ParameterDict({name: nn.Parameter(torch.empty(rows, d)) for name in names})
+        self.act, self.count = activation_of(self.ffn), self.ffn["moe_num_experts"]
+        self.router = nn.ModuleDict({"layer": nn.Linear(d, self.count, bias=False)})
+        self.experts = nn.Module()
+        self.experts.mlp = matrices(self.count * hidden)
+        if not config.no_bias and self.ffn["ffn_type"] != "torch_dmoe":
+            self.experts.bias = nn.Parameter(torch.zeros(d))
+        if self.ffn.get("shared_expert"):
+            self.shared_expert = matrices(self.ffn["shared_expert_hidden_size"])
+        if self.ffn.get("moe_shared_gate"):
+            self.shared_expert_gate = nn.Linear(d, 1, bias=False)
+
+    def expert(self, x, matrices, number=0, count=1):
+        part = {name: matrix.chunk(count)[number] for name, matrix in matrices.items()}
+        hidden = self.act(x @ part["w1"].T)
+        return (hidden * (x @ part["v1"].T) if "v1" in part else hidden) @ part["w2"]
+
+    def route(self, x):
+        """The weights and the numbers of each token's experts, and whether they take it: [batch, length, top_k, count]."""
+        ffn = self.ffn
+        if self.training and ffn.get("moe_jitter_eps"):
+            x = x * (1 + ffn["moe_jitter_eps"] * (2 * torch.rand_like(x) - 1))
+        logits = F.linear(widened(x), widened(self.router["layer"].weight))
+        scores = logits.softmax(dim=-1)
+        weights, chosen = scores.topk(ffn["moe_top_k"], dim=-1)
+        if ffn.get("moe_normalize_expert_weights"):
+            weights = weights / weights.norm(p=ffn["moe_normalize_expert_weights"], dim=-1, keepdim=True)
+        if ffn.get("uniform_expert_assignment"):
+            chosen = torch.arange(chosen.numel(), device=x.device).view_as(chosen) % self.count
+        taken = F.one_hot(chosen, self.count)
+        self.routed = logits, scores, taken.sum(2).to(scores.dtype)
+        if ffn.get("moe_capacity_factor"):  # in each sequence, in order of position
+            room = max(1, int(ffn["moe_capacity_factor"] * x.shape[1] * ffn["moe_top_k"] / self.count))
+            taken = taken * (taken.sum(2).cumsum(1) <= room)[:, :, None]
+        return weights.to(x.dtype), taken
+
+    def forward(self, x):
+        weights, taken = self.route(x)
+        y = torch.zeros_like(x)
+        for number in range(self.count):
+            row, position, choice = taken[..., number].nonzero(as_tuple=True)
+            result = self.expert(x[row, position], self.experts.mlp, number, self.count)
+            y = y.index_put((row, position), result * weights[row, position, choice, None], accumulate=True)
+        if hasattr(self, "shared_expert"):
+            shared = self.expert(x, self.shared_expert)
+            gate = torch.sigmoid(self.shared_expert_gate(x)) if hasattr(self, "shared_expert_gate") else 1
+            y = y + gate * shared
+        return y + self.experts.bias if hasattr(self.experts, "bias") else y
+
+
+def router_losses(config, mixtures, tokens):
+    """The balancing loss and the z-loss of the last pass, as means over the labels, of which each sequence has `tokens`."""
+    if not mixtures:
+        return 0.0
+    ffn = config.ffn_config
+    logits, scores, chosen = (torch.stack(parts) for parts in zip(*(mixture.routed for mixture in mixtures)))
+    share = tokens.to(scores) / tokens.sum().clamp(min=1)
+    joined, by_sequence = ffn.get("moe_joined_loss"), ffn.get("moe_balance_set") == "sequence"
+    means = (0, 1, 2) if joined else 2 if by_sequence else (1, 2)
+    products = (chosen.mean(means) * scores.mean(means)).sum(-1)
+    balance = products if joined else (products @ share if by_sequence else products).sum() / config.n_layers / ffn["moe_top_k"]
+    z = (logits.logsumexp(-1).square().mean(2) @ share).sum()
+    return ffn.get("moe_loss_weight", 0) * ffn["moe_num_experts"] * balance + ffn.get("moe_zloss_weight", 0) * z
 
 
 def alibi_slopes(heads, bias_max):
@@ -209,7 +284,9 @@ class Block(nn.Module):
     def __init__(self, config, layer, attn, source):
         super().__init__()
         self.attn = Attention(config, layer, attn, source)
-        self.ffn = FeedForward(config)
+        ffn = config.ffn_config
+        has_experts = "moe_num_experts" in ffn and layer not in ffn.get("moe_dense_layers", ())
+        self.ffn = Mixture(config) if has_experts else FeedForward(config)
         norms = {"input": ["norm"], "output": ["post_norm"], "both": ["norm", "post_norm"]}[config.branch_norms]
         for name in norms:
             setattr(self, f"{name}_1", model_norm(config))
@@ -340,6 +417,11 @@ class ParallelMptForCausalLM(ParallelMptPreTrainedModel, GenerationMixin):
             if num_items_in_batch is not None:
                 items = num_items_in_batch
                 loss = loss / (items.to(loss.device) if torch.is_tensor(items) else items)
+            if self.training:
+                tokens = (labels[:, 1:] >= 0).sum(1).to(loss.device)
+                mixtures = [block.ffn for block in layers if isinstance(block.ffn, Mixture)]
+                routers = router_losses(self.config, mixtures, tokens)
+                loss = loss + (routers if num_items_in_batch is None else routers * (tokens.sum() / items))
         if return_dict is False:
             return (logits,) if loss is None else (loss, logits)
         name = "cache" if "cache" in CausalLMOutputWithPast.__dataclass_fields__ else "past_key_values"

@@ -24,6 +24,11 @@ ordered_json json_of_model(model_config const& model) {
                    {"heads", m.n_heads},
                    {"vocabulary", m.vocab_size},
                    {"positions", positions_name(m)}};
+  if (m.experts)
+    out["experts"] = {{"count", m.experts->count},
+                      {"top_k", m.experts->top_k},
+                      {"layers", expert_layer_count(m)},
+                      {"parameters_of_a_token", used_parameter_count(m)}};
   if (m.lora)
     out["adapters"] = {{"rank", m.lora->rank}, {"parameters", adapter_parameter_count(m)}};
   return out;

@@ -165,7 +165,11 @@ namespace {
 /// Adds the model, its adapters, the precision and the optimizer.
 void add_model_rows(console::table& table, model_config const& model,
                     optimizer_config const& optimizer, execution_config const& execution) {
-  table.row("parameters", console::grouped(parameter_count(model)));
+  table.row("parameters",
+            console::grouped(parameter_count(model)) +
+                (model.experts ? fmt::format(", of which a token uses {}",
+                                             console::grouped(used_parameter_count(model)))
+                               : ""));
   table.row("model", fmt::format("{} layers × {}, {} heads, vocabulary {}, {}", model.n_layers,
                                  model.d_model, model.n_heads, console::grouped(model.vocab_size),
                                  positions_name(model)));

@@ -8,6 +8,7 @@
 
 #include <parallel/ops/cuda/kernels/experts/expert_order.hpp>
 #include <parallel/ops/cuda/kernels/experts/expert_rows.hpp>
+#include <parallel/ops/cuda/kernels/experts/jitter.hpp>
 #include <parallel/ops/cuda/kernels/experts/record_routing.hpp>
 #include <parallel/ops/cuda/kernels/experts/route.hpp>
 #include <parallel/ops/cuda/kernels/experts/router_logits.hpp>

@@ -9,6 +9,7 @@
 #include <parallel/ops/experts/choice_counts.hpp>
 #include <parallel/ops/experts/expert_order.hpp>
 #include <parallel/ops/experts/expert_rows.hpp>
+#include <parallel/ops/experts/jitter.hpp>
 #include <parallel/ops/experts/record_routing.hpp>
 #include <parallel/ops/experts/route.hpp>
 #include <parallel/ops/experts/router_logits.hpp>
@@ -120,6 +121,11 @@ void run_operation(stream& s, ops::router_logits_arguments<T> const& a) {
     });
   else
     detail::run_rows(s, a, width * experts);
+}
+
+template <class T>
+void run_operation(stream& s, ops::jitter_arguments<T> const& a) {
+  detail::run_rows(s, a, ops::detail::run_elements * 8);
 }
 
 template <class A>

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <parallel/ops/cuda/kernels/experts/jitter.hpp>
 #include <parallel/ops/cuda/kernels/experts/route.hpp>
 
 #include "support/devices/kernel_stream.hpp"
@@ -48,6 +49,19 @@ TEST_CASE_TEMPLATE("route kernels: choices, weights and gradients of every row a
             std::vector<std::int32_t>(rows * top_k), ops_support::random<A>(rows * top_k, 5),
             ops_support::random<A>(rows * experts, 6));
       }
+}
+
+TEST_CASE_TEMPLATE("jitter kernel: the host's factors", T, float, bf16, double) {
+  for (std::size_t const size : {1, 1000, 5000}) {
+    auto const x = ops_support::random<T>(static_cast<index>(size), 3);
+    testing::compare_kernel(
+        {},
+        [&](auto& s, auto y) {
+          ops::jitter(s, y, std::span<T const>(x),
+                      {.eps = 0.25F, .random = {7, 3, 1}, .first_element = 11});
+        },
+        ops_support::random<T>(static_cast<index>(size), 4));
+  }
 }
 
 }  // namespace cuda_route_test
