@@ -35,6 +35,7 @@ inline constexpr char const* golden_families[] = {
     "families/granite_biases",       "families/gemma_plain",
     "families/gemma2_windows",       "families/gemma2_uncapped",
     "families/gemma3_windows",       "families/gemma3_capped",
-    "families/glm4_biases",          "families/glm4_plain"};
+    "families/glm4_biases",          "families/glm4_plain",
+    "families/qwen2_mixed"};
 
 }  // namespace test
