@@ -75,19 +75,19 @@ template <int Lanes, class T>
 [[gnu::always_inline]] inline void write_logits(float* logits, T const* x, T const* weights,
                                                 index begin, index end, index experts,
                                                 index width) {
-  constexpr int tile = router_tile<Lanes>;
-  for (index m = begin; m < end; m += tile)
-    for (index e = 0; e < experts; e += tile) {
-      T const* rows[tile];
-      T const* by[tile];
-      for (int i = 0; i < tile; ++i) {  // the last ones again where there are fewer
+  constexpr int side = router_tile<Lanes>;
+  for (index m = begin; m < end; m += side)
+    for (index e = 0; e < experts; e += side) {
+      T const* rows[side];
+      T const* by[side];
+      for (int i = 0; i < side; ++i) {  // the last ones again where there are fewer
         rows[i] = x + std::min(m + i, end - 1) * width;
         by[i] = weights + std::min(e + i, experts - 1) * width;
       }
-      double products[tile][tile];
+      double products[side][side];
       router_products<Lanes, T>(rows, by, width, products);
-      for (index i = 0; i < std::min<index>(tile, end - m); ++i)
-        for (index j = 0; j < std::min<index>(tile, experts - e); ++j)
+      for (index i = 0; i < std::min<index>(side, end - m); ++i)
+        for (index j = 0; j < std::min<index>(side, experts - e); ++j)
           logits[(m + i) * experts + e + j] = static_cast<float>(products[i][j]);
     }
 }
