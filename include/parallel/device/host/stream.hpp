@@ -140,7 +140,7 @@ class stream {
   [[nodiscard]] matmul_engine const* engine() const { return options_.engine; }
   [[nodiscard]] data_mover* mover() const { return options_.mover; }
   /// Temporary memory for the running task, and for each of its threads that multiplies by itself.
-  [[nodiscard]] workspace& memory(index thread = 0) { return workspaces_[thread]; }
+  [[nodiscard]] workspace& memory(std::size_t thread = 0) { return workspaces_[thread]; }
 
  private:
   struct task {

@@ -92,7 +92,8 @@ void multiply_parts(stream& s, index parts, Products const& for_each_product) {
         ++part;
       }
       for_each_product(part, [&](auto const& p) {
-        multiply_piece(s.engine(), s.memory(thread), p, result_pieces::divide(p), piece - first);
+        multiply_piece(s.engine(), s.memory(static_cast<std::size_t>(thread)), p,
+                       result_pieces::divide(p), piece - first);
       });
     }
   });
