@@ -81,8 +81,9 @@ def main():
         ids = kept["input_ids"].long()
         model, remote = load(path.with_suffix(""))
         found = {"logits": distance(logits_of(model, ids, kept.get("sequence_id")), kept["logits"])}
-        # where experts have a capacity, a token's result depends on the tokens that pass with it
-        if remote and not model.config.ffn_config.get("moe_capacity_factor"):
+        # with a capacity or a uniform assignment, a token's experts depend on the tokens of its pass
+        ffn = getattr(model.config, "ffn_config", None) or {}
+        if remote and not (ffn.get("moe_capacity_factor") or ffn.get("uniform_expert_assignment")):
             new = min(6, model.config.max_seq_len - 4)
             if path.stem != "phi3_long":  # refuses cached keys of a text that outgrows the positions trained on
                 found["cached"] = check_generation(model, ids[:, :4], new)

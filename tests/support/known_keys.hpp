@@ -30,7 +30,9 @@ eval_loader: {dataset: {local: d}}
   std::vector<std::string> const finetuning{
       "train_loader={name: finetuning, dataset: {local: null, hf_name: d, preprocessing_fn: "
       "{prompt: p, response: r}}}"};
-  std::vector<std::string> const experts{"model.ffn_config={ffn_type: mb_moe, moe_num_experts: 2}"};
+  std::vector<std::string> const experts{
+      "model.no_bias=true",
+      "model.ffn_config={ffn_type: mb_moe, moe_num_experts: 2, shared_expert: true}"};
   for (auto const& overrides : {finetuning, experts})
     for (auto const& key :
          read_train_config(make_document(minimal_yaml, "minimal", overrides)).output.report.known) {
