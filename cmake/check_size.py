@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = {".hpp", ".cpp", ".cu", ".cuh", ".inc"}
-LIMITS = {"product": (("include", "src", "apps"), 126240), "tests": (("tests",), 92850)}
+LIMITS = {"product": (("include", "src", "apps"), 132120), "tests": (("tests",), 96030)}
 
 
 def lines(folders):

@@ -48,11 +48,14 @@ template <class T, class Comm = any_communicator>
 using attention =
     parallel::context_parallel::attention<T, Comm, column_linear<T, Comm>, row_linear<T, Comm>,
                                           query_key_norm<T, Comm>, attention_positions>;
+/// A block's feed-forward layer without experts, divided over the tensor axis.
 template <class T, class Comm = any_communicator>
 using dense_feed_forward =
     parallel::feed_forward<activation<T>, column_linear<T, Comm>, row_linear<T, Comm>>;
+/// A block's feed-forward layer with experts, divided over the tensor axis and that of experts.
 template <class T, class Comm = any_communicator>
 using mixture = parallel::tensor::mixture<activation<T>, Comm>;
+/// A block's feed-forward layer: which of the two it is, its configuration says.
 template <class T, class Comm = any_communicator>
 using feed_forward = parallel::either<dense_feed_forward<T, Comm>, mixture<T, Comm>>;
 

@@ -53,8 +53,10 @@ class config_reader;
 /// Width of an expert's hidden layer.
 [[nodiscard]] std::int64_t expert_hidden(model_config const& model);
 
-/// The number of blocks with experts, and the parameters of the feed-forward layer of each.
+/// The number of blocks with experts.
 [[nodiscard]] std::int64_t expert_layer_count(model_config const& model);
+
+/// The parameters of a feed-forward layer with experts: router, all experts and the shared one.
 [[nodiscard]] std::int64_t expert_layer_parameters(model_config const& model);
 
 /// Parameters of experts, in all layers, that a token does not use.

@@ -26,6 +26,8 @@ enum class routing_number : std::uint8_t {
   overflowed,  ///< choices for which a rank of experts had no room in its buffer
   rows
 };
+
+/// How many numbers follow the choices of each expert.
 inline constexpr index routing_number_count = 6;
 
 /// The numbers of the record of a router of this many experts.
