@@ -64,10 +64,13 @@ struct parameter_base {
   initializer initial = constant_init{};
   T* data = nullptr;                       ///< bound by a unit; null on the meta device
   gradient_type* gradient_data = nullptr;  ///< summed into, never divided
-  bool replaces_gradient = false;          ///< the layer obeys context::overwrites for it
-  bool shares_gradient = false;            ///< uses of other parts add to its gradient before it
-  bool is_fresh_gradient = false;          ///< every microbatch finds old values in its gradient
-  bool trainable = true;                   ///< false: frozen by its unit, without a gradient
+  /// In canonical order, elements from the gradient due to the rows of one of expert_ranks to that
+  /// of the next; 0: one gradient for all rows.
+  index source_stride = 0;
+  bool replaces_gradient = false;  ///< the layer obeys context::overwrites for it
+  bool shares_gradient = false;    ///< uses of other parts add to its gradient before it
+  bool is_fresh_gradient = false;  ///< every microbatch finds old values in its gradient
+  bool trainable = true;           ///< false: frozen by its unit, without a gradient
 
   [[nodiscard]] index size() const {
     index product = extents.empty() ? 0 : 1;
@@ -201,9 +204,12 @@ class parameter : public parameter_base<T> {
   [[nodiscard]] bool has_gradient() const { return is_present() && this->trainable; }
 
   [[nodiscard]] tensor_view<T const, N> value() const { return {this->data, dims()}; }
-  /// Empty when absent or frozen.
-  [[nodiscard]] tensor_view<gradient_type, N> gradient() const {
-    return {this->gradient_data, this->trainable ? dims() : shape<N>{}};
+  /// Empty when absent or frozen. `source`: the rank whose rows' gradient it is, where
+  /// source_stride is set.
+  [[nodiscard]] tensor_view<gradient_type, N> gradient(index source = 0) const {
+    auto* const data = this->gradient_data;
+    return {data == nullptr ? data : data + source * this->source_stride,
+            this->trainable ? dims() : shape<N>{}};
   }
 
  private:

@@ -213,8 +213,15 @@ struct experts {
   template <class Stream>
   void add_gradient(context<Stream>& c, parameter<T, 2> const& weights, matrix_view<T const> a,
                     matrix_view<T const> b, saved const& state) const {
-    if (weights.has_gradient())
-      ops::grouped_matmul_weight(c.stream, weights.gradient(), a, b, state.ends,
+    if (!weights.has_gradient()) return;
+    index const sums = weights.source_stride > 0 ? ranks.size() : 1;  // of equal blocks of rows
+    auto const part = [sums](auto view, index k) {
+      index const rows = view.extent(0) / sums;
+      return view.slice(k * rows, (k + 1) * rows);
+    };
+    for (index k = 0; k < sums; ++k)
+      ops::grouped_matmul_weight(c.stream, weights.gradient(k), part(a, k), part(b, k),
+                                 part(matrix_view<std::int32_t const>(state.ends), k),
                                  !c.overwrites(weights));
   }
 };

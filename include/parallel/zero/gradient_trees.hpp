@@ -48,13 +48,21 @@ class gradient_trees {
   }
 
   /// The sum of the step's leaves, valid until the next step begins; null when there were none.
-  G const* finish(void const* unit, std::size_t use, stream& compute) {
+  /// Where a leaf has `parts` sums, of as many ranks, these are combined by the same tree.
+  G const* finish(void const* unit, std::size_t use, int parts, stream& compute) {
     auto const found = trees_.find({unit, use});
     if (found == trees_.end() || found->second.leaves == 0) return nullptr;
     auto& tree_of_use = found->second;
     compute_ = &compute;
     tree_of_use.result = tree_of_use.sum.finish();
     tree_of_use.leaves = 0;
+    auto const sums = tree_of_use.result.span();
+    auto const count = static_cast<std::size_t>(parts);
+    std::size_t const size = sums.size() / count;
+    for (std::size_t step = 1; step < count; step *= 2)
+      for (std::size_t k = 0; k + step < count; k += 2 * step)
+        ops::add(compute, sums.subspan(k * size, size),
+                 std::span<G const>(sums.subspan((k + step) * size, size)));
     return tree_of_use.result.data();
   }
 

@@ -21,6 +21,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include <parallel/comm/call_group.hpp>
@@ -70,6 +71,10 @@ class partitioned_unit {
                 (position.shards & (position.shards - 1)) == 0,
             "unit ", unit_.name(), ": the canonical tree over replicas needs a power of two of ",
             "shards, there are ", position.shards);
+    require(leaf_sums() == 1 || std::has_single_bit(static_cast<unsigned>(leaf_sums())) ||
+                position.shards * position.replicas == 1,
+            "unit ", unit_.name(), ": in canonical order a power of two of ranks divides experts, ",
+            "there are ", leaf_sums());
     require(kind != level::none || position.shards == 1, "unit ", unit_.name(),
             ": without ZeRO nothing is sharded; use replicas");
     for (std::size_t s = 0; s < unit_.segments().size(); ++s) {
@@ -117,6 +122,9 @@ class partitioned_unit {
   [[nodiscard]] bool gradients_sharded() const { return gradients_sharded_; }
   /// Whether the gradients of every microbatch are a leaf of a tree.
   [[nodiscard]] bool uses_tree() const { return order_ == reduction_order::canonical_tree; }
+
+  /// Sums that a leaf of a tree has one after another: one for the rows of each rank of experts.
+  [[nodiscard]] int leaf_sums() const { return uses_tree() ? unit_.expert_ranks() : 1; }
 
   /// Bytes of the gradients of one use, over all segments.
   [[nodiscard]] std::size_t gradient_bytes() const {
@@ -347,6 +355,7 @@ class partitioned_unit {
         unit_.for_each_parameter(s, use, [&](auto& p, index) {
           p.shares_gradient = is_shared && !is_exit;
           p.is_fresh_gradient = gradients_sharded_ || uses_tree();
+          p.source_stride = leaf_sums() > 1 ? unit_.trainable_size() : 0;
         });
       }
     }

@@ -93,7 +93,8 @@ class unit_set {
   [[nodiscard]] std::size_t tree_bytes(std::size_t leaves) const {
     index elements = 0;
     for (auto const& unit : units_)
-      elements += unit.memory.layout().trainable_size() * std::ssize(unit.parts);
+      elements +=
+          unit.memory.layout().trainable_size() * unit.memory.leaf_sums() * std::ssize(unit.parts);
     return uses_tree() ? decltype(trees_)::buffers_for(leaves) * sizeof(gradient_type) *
                              static_cast<std::size_t>(elements)
                        : 0;
@@ -129,7 +130,8 @@ class unit_set {
   void begin_gradients(index part, std::optional<int> buffer, bool empty, stream& compute) {
     if (uses_tree() && !empty)
       for_each_use(part, [&](auto& unit, std::size_t use) {
-        auto const size = static_cast<std::size_t>(unit.layout().trainable_size());
+        auto const size =
+            static_cast<std::size_t>(unit.layout().trainable_size() * unit.leaf_sums());
         unit.bind_gradients_to(trees_.begin_leaf(&unit, use, size, *device_), use, false, compute);
       });
     if (!buffer) return;
@@ -163,7 +165,7 @@ class unit_set {
   void finish_trees(index part, stream& compute) {
     if (uses_tree())
       for_each_use(part, [&](auto& unit, std::size_t use) {
-        unit.set_gradients(trees_.finish(&unit, use, compute), use, compute);
+        unit.set_gradients(trees_.finish(&unit, use, unit.leaf_sums(), compute), use, compute);
       });
   }
 

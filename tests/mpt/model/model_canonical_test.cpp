@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -25,7 +27,6 @@ namespace zero = parallel::zero;
 using parallel::bf16;
 using parallel::index;
 
-constexpr index sequences = 11;
 constexpr index length = 6;
 constexpr std::uint32_t vocabulary = 18;
 
@@ -38,6 +39,8 @@ struct layout {
   zero::reduction_order order = zero::reduction_order::canonical_tree;
   zero::reduce_dtype dtype = zero::reduce_dtype::full;
   bool has_experts = false;
+  int expert_ranks = 1;  // data ranks that divide the experts
+  index sequences = 11;
 };
 
 mpt::model_config small(bool has_experts = false) {
@@ -51,13 +54,17 @@ mpt::model_config small(bool has_experts = false) {
   m.resid_pdrop = 0.1;
   if (has_experts) {
     m.ffn_type = mpt::ffn_kind::mptglu;
-    m.experts = {.count = 6, .top_k = 2, .weight_norm = 1, .loss_weight = 0.1};
+    m.experts = {.count = 8, .top_k = 2, .weight_norm = 1, .loss_weight = 0.1};
   }
   m.branch_norms = mpt::norm_position::both;
   m.residual_scale = 0.5;
   m.embedding_scale = 3;
   check_model(m, "");
   return m;
+}
+
+index volume_of(std::vector<index> const& extents) {
+  return std::accumulate(extents.begin(), extents.end(), index{1}, std::multiplies{});
 }
 
 using bytes = std::map<std::string, std::vector<std::uint8_t>>;
@@ -74,10 +81,13 @@ bytes train(layout const& layout_options) {
   parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::arena memory(device.allocate<std::byte>(std::size_t{4} << 20));
-    parallel::host::stream compute, exchanges;
+    parallel::host::stream compute, exchanges, expert_exchanges;
     parallel::train::process_groups groups(parallel::any_communicator(comm.split(0)), shape,
-                                           layout_options.level);
-    mpt::model<T> net(small(layout_options.has_experts));
+                                           layout_options.level, layout_options.expert_ranks);
+    mpt::model_groups model_groups;
+    if (layout_options.expert_ranks > 1)
+      model_groups.experts = {*groups.experts(), expert_exchanges};
+    mpt::model<T> net(small(layout_options.has_experts), model_groups);
     parallel::train::stepper stepper(net, device, groups, parallel::decoupled_adamw{},
                                      {.level = layout_options.level,
                                       .bucket_bytes = 2000,
@@ -90,18 +100,20 @@ bytes train(layout const& layout_options) {
     index const rank = own_position.replica * own_position.shards + own_position.shard;
     auto const own_share =
         layout_options.order == zero::reduction_order::by_rank
-            ? parallel::data::share_of(sequences, rank, own_position.data_ranks())
-            : parallel::data::aligned_share_of(sequences, 1, rank, own_position.data_ranks());
+            ? parallel::data::share_of(layout_options.sequences, rank, own_position.data_ranks())
+            : parallel::data::aligned_share_of(layout_options.sequences, 1, rank,
+                                               own_position.data_ranks());
     std::size_t padded_count = 0;
     for (index r = 0; r < own_position.data_ranks(); ++r)
       padded_count = std::max(
           padded_count,
-          static_cast<std::size_t>(
-              parallel::data::aligned_share_of(sequences, 1, r, own_position.data_ranks()).size()));
+          static_cast<std::size_t>(parallel::data::aligned_share_of(layout_options.sequences, 1, r,
+                                                                    own_position.data_ranks())
+                                       .size()));
     std::vector<double> losses;
     for (std::uint32_t step = 0; step < 3; ++step) {
       parallel::philox const random(7, parallel::stream_id("tokens"), step);
-      std::vector<std::int32_t> ids(static_cast<std::size_t>(sequences * length));
+      std::vector<std::int32_t> ids(static_cast<std::size_t>(layout_options.sequences * length));
       for (std::size_t i = 0; i < ids.size(); ++i)
         ids[i] = static_cast<std::int32_t>(random.bits(i) % vocabulary);
       std::vector<mpt::microbatch> batches;
@@ -127,11 +139,14 @@ bytes train(layout const& layout_options) {
         auto const& m = unit.memory.segments()[s];
         unit.memory.layout().segments()[s].for_each_piece(
             m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index offset) {
-              auto& parameter = out[p.name];
-              parameter.resize(static_cast<std::size_t>(p.size()) * sizeof(float));
-              std::memcpy(parameter.data() + static_cast<std::size_t>(from) * sizeof(float),
-                          m.master.data() + offset - m.owned.begin,
-                          static_cast<std::size_t>(to - from) * sizeof(float));
+              auto& tensor = out[p.name];
+              tensor.resize(static_cast<std::size_t>(volume_of(p.tensor_extents())) *
+                            sizeof(float));
+              p.for_each_run(from, to, [&](index position, index count, index global) {
+                std::memcpy(tensor.data() + static_cast<std::size_t>(global) * sizeof(float),
+                            m.master.data() + (offset - m.owned.begin) + (position - from),
+                            static_cast<std::size_t>(count) * sizeof(float));
+              });
             });
       }
   });
@@ -181,6 +196,34 @@ TEST_CASE_TEMPLATE(
     "canonical order: experts have the same bits on every data, ZeRO and pipeline layout", T, float,
     bf16) {
   check_layouts<T>(true);
+}
+
+TEST_CASE_TEMPLATE("canonical order: experts have the same bits whichever ranks divide them", T,
+                   float, bf16) {
+  bytes const expected = train<T>({.has_experts = true, .sequences = 16});
+  auto const check = [&](layout layout_options) {
+    CAPTURE(layout_options.shards);
+    CAPTURE(layout_options.replicas);
+    CAPTURE(static_cast<int>(layout_options.level));
+    CAPTURE(layout_options.pipeline);
+    CAPTURE(layout_options.expert_ranks);
+    layout_options.has_experts = true;
+    layout_options.sequences = 16;
+    CHECK(train<T>(layout_options) == expected);
+  };
+  for (auto const& [replicas, experts] : {std::pair{2, 2}, {4, 2}, {4, 4}, {8, 4}, {8, 8}})
+    check({.replicas = replicas, .expert_ranks = experts});
+  using enum zero::level;
+  for (auto const level : {optimizer, gradients, parameters})
+    for (auto const& [shards, replicas, experts] :
+         {std::tuple{2, 1, 2}, {4, 1, 2}, {2, 2, 4}, {4, 2, 2}, {2, 4, 2}})
+      check({.shards = shards, .replicas = replicas, .level = level, .expert_ranks = experts});
+  check({.replicas = 2, .pipeline = 2, .schedule = {.schedule = "1f1b"}, .expert_ranks = 2});
+  check({.shards = 2,
+         .level = parameters,
+         .pipeline = 2,
+         .schedule = {.schedule = "zb-h1"},
+         .expert_ranks = 2});
 }
 
 TEST_CASE("order of ranks: the bits depend on the layout, unlike in the canonical order") {

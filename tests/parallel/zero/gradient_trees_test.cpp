@@ -2,6 +2,8 @@
 // has its own tree, and memory is reused.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <vector>
 
@@ -44,7 +46,7 @@ TEST_CASE("gradient trees: leaves are added in the order of the tree, in every s
       });
       gradient_trees.end_leaf(&unit, 0, compute);
     }
-    float const* const sum = gradient_trees.finish(&unit, 0, compute);
+    float const* const sum = gradient_trees.finish(&unit, 0, 1, compute);
     compute.synchronize();
     std::size_t span = 1;
     while (span < count) span *= 2;
@@ -58,6 +60,25 @@ TEST_CASE("gradient trees: leaves are added in the order of the tree, in every s
   CHECK(differs > 0);  // the order matters for these numbers
 }
 
+TEST_CASE("gradient trees: the sums of several ranks in one leaf are combined by the same tree") {
+  parallel::host::device device;
+  parallel::host::stream compute;
+  trees gradient_trees;
+  int const unit = 0;
+  for (int const ranks : {1, 2, 3, 5, 8}) {
+    CAPTURE(ranks);
+    auto const sums = rounded(static_cast<std::size_t>(ranks));
+    float* const elements =
+        gradient_trees.begin_leaf(&unit, static_cast<std::size_t>(ranks), sums.size(), device);
+    compute.enqueue([elements, &sums] { std::ranges::copy(sums, elements); });
+    gradient_trees.end_leaf(&unit, static_cast<std::size_t>(ranks), compute);
+    float const* const sum =
+        gradient_trees.finish(&unit, static_cast<std::size_t>(ranks), ranks, compute);
+    compute.synchronize();
+    CHECK(*sum == tree_sum(sums, 0, std::bit_ceil(sums.size())));
+  }
+}
+
 TEST_CASE("gradient trees: each use and unit has its own tree; without leaves there is no sum") {
   parallel::host::device device;
   parallel::host::stream compute;
@@ -66,7 +87,7 @@ TEST_CASE("gradient trees: each use and unit has its own tree; without leaves th
   float value = 1;
   for (int const& unit : units)
     for (std::size_t const use : {0U, 1U}) {
-      CHECK(gradient_trees.finish(&unit, use, compute) == nullptr);
+      CHECK(gradient_trees.finish(&unit, use, 1, compute) == nullptr);
       *gradient_trees.begin_leaf(&unit, use, 1, device) = value;
       gradient_trees.end_leaf(&unit, use, compute);
       value *= 10;
@@ -74,10 +95,10 @@ TEST_CASE("gradient trees: each use and unit has its own tree; without leaves th
   value = 1;
   for (int const& unit : units)
     for (std::size_t const use : {0U, 1U}) {
-      float const* const sum = gradient_trees.finish(&unit, use, compute);
+      float const* const sum = gradient_trees.finish(&unit, use, 1, compute);
       compute.synchronize();
       CHECK(*sum == value);
-      CHECK(gradient_trees.finish(&unit, use, compute) == nullptr);  // of a step without leaves
+      CHECK(gradient_trees.finish(&unit, use, 1, compute) == nullptr);  // of a step without leaves
       value *= 10;
     }
 }
@@ -97,7 +118,7 @@ TEST_CASE("gradient trees: n leaves take one buffer for each bit of n, which lat
       (void)gradient_trees.begin_leaf(&unit, 0, 64, device);
       gradient_trees.end_leaf(&unit, 0, compute);
     }
-    (void)gradient_trees.finish(&unit, 0, compute);
+    (void)gradient_trees.finish(&unit, 0, 1, compute);
     compute.synchronize();
     CHECK(device.bytes() == 3 * bytes_per_buffer);
   }

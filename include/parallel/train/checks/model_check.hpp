@@ -61,10 +61,11 @@ class marked_passes final : public meta::access_observer {
   }
   marked_passes(marked_passes&&) = delete;
   ~marked_passes() {
-    for (auto const& [p, values, gradients, is_fresh] : bindings_) {
+    for (auto const& [p, values, gradients, is_fresh, stride] : bindings_) {
       p->data = values;
       p->gradient_data = gradients;
       p->is_fresh_gradient = is_fresh;
+      p->source_stride = stride;
     }
   }
 
@@ -258,12 +259,14 @@ class marked_passes final : public meta::access_observer {
     element* values;
     gradient_type* gradients;
     bool is_fresh_gradient;
+    index source_stride;
   };
 
   void mark(parameter_type& p, parameter_type const& declared, std::string const& unit,
             std::vector<part> const& parts) {
-    bindings_.push_back({&p, p.data, p.gradient_data, p.is_fresh_gradient});
+    bindings_.push_back({&p, p.data, p.gradient_data, p.is_fresh_gradient, p.source_stride});
     p.is_fresh_gradient = false;
+    p.source_stride = 0;
     auto const bytes = static_cast<std::uintptr_t>(p.size());
     auto const take = [&](std::size_t size) {
       auto const begin = next_;

@@ -1,6 +1,7 @@
 #include <mpt/train/setup/layout.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -108,8 +109,8 @@ void check_divided_experts(std::vector<std::string>& problems, train_config cons
   add_unless(config.data.global_train_batch_size % data == 0, "the ", data,
              " ranks with different sequences need equal shares, but global_train_batch_size is ",
              config.data.global_train_batch_size);
-  add_unless(!is_canonical(config.execution),
-             "the canonical order of reductions needs all experts on each rank");
+  add_unless(!is_canonical(config.execution) || std::has_single_bit(static_cast<unsigned>(degree)),
+             "the canonical order of reductions needs a power of two");
   add_unless(config.run.corruption_check.interval.count == 0,
              "corruption_check lets a rank compute the rows of another alone; leave it out");
 }
