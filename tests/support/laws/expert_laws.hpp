@@ -42,7 +42,7 @@ void check_routing(both_sides<Device>& sides) {
     auto logits = sides.template poisoned<A>(rows * experts);
     auto drawn = sides.template random<A>(rows * experts);  // the same on both sides
     auto scores = sides.template poisoned<A>(rows * experts),
-         slopes = sides.template random<A>(experts);
+         slopes = sides.template random<A>(experts), z_slopes = sides.template random<A>(1);
     auto weights = sides.template poisoned<A>(rows * top_k),
          dweights = sides.template random<A>(rows * top_k);
     auto dlogits = sides.template poisoned<T>(rows * experts);
@@ -64,9 +64,10 @@ void check_routing(both_sides<Device>& sides) {
       ops::expert_order(s, as_matrix(s, places, rows, top_k), as_matrix(s, ends, 1, experts),
                         as_vector(s, lost), choices,
                         {.block_rows = rows * top_k - 1, .sequence = 50, .capacity = 20});
-      ops::route_backward(
-          s, as_matrix(s, dlogits, rows, experts), as_matrix(s, dweights, rows, top_k), all, to,
-          choices, matrix_view<number const>(as_matrix(s, slopes, 1, experts)), 0.0, options);
+      ops::route_backward(s, as_matrix(s, dlogits, rows, experts),
+                          as_matrix(s, dweights, rows, top_k), all, to, choices,
+                          matrix_view<number const>(as_matrix(s, slopes, 1, experts)),
+                          vector_view<number const>(as_vector(s, z_slopes)), options);
     });
     check_sums(logits, static_cast<double>(width));
     for (auto const* numbers : {&chosen, &places, &ends, &lost}) check_equal(*numbers);
