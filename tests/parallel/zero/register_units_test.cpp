@@ -71,7 +71,7 @@ TEST_CASE(
                              level == optimizer ? std::vector<index>{} : std::vector<index>{256});
       units.allocate_staging(device, 256);
       zero::shard_groups<recording_communicator> const axes{&shards, &gathers, &replicas, nullptr};
-      auto const registrations = zero::register_units(units, axes);
+      auto const registrations = zero::register_units(units, [&](int) { return axes; });
 
       memory_ranges expected_gathers, expected_shards, expected_replicas;
       for (auto const& memory : units.value_buffers()) add(expected_gathers, memory);
@@ -103,11 +103,11 @@ TEST_CASE("register_units: a communicator of one rank or without registration ge
         {unit<float>("unit", test_layer, 1), zero::level::none, zero::unit_position{}, 1, device},
         {0});
     zero::shard_groups<threads::communicator> const plain{&world, &world, &world, nullptr};
-    CHECK(zero::register_units(units, plain).empty());
+    CHECK(zero::register_units(units, [&](int) { return plain; }).empty());
     recording_communicator single_rank(world.split(0));
     zero::shard_groups<recording_communicator> const axes{&single_rank, &single_rank, &single_rank,
                                                           nullptr};
-    CHECK(zero::register_units(units, axes).empty());
+    CHECK(zero::register_units(units, [&](int) { return axes; }).empty());
     CHECK(single_rank.registered.empty());
   });
 }
