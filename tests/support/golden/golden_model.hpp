@@ -230,7 +230,7 @@ struct golden_model {
   /// Calls f(name, gradient of the mean loss).
   template <class F>
   void for_each_gradient(F&& f) const {
-    for_each_piece([](auto const& memory) { return memory.gradients[0].span(); },
+    for_each_piece([](auto const& held) { return held.gradients[0].span(); },
                    [&](std::string const& name, std::vector<double> gradient) {
                      for (auto& g : gradient) g /= static_cast<double>(batch.loss_tokens);
                      f(name, gradient);
@@ -240,7 +240,7 @@ struct golden_model {
   /// Calls f(name, values) for each parameter.
   template <class F>
   void for_each_parameter(F&& f) const {
-    for_each_piece([](auto const& memory) { return memory.values.span(); }, f);
+    for_each_piece([](auto const& held) { return held.values.span(); }, f);
   }
 
  private:
