@@ -308,6 +308,17 @@ TEST_CASE("families: the rotary positions of Gemma 3 by both generations of tran
         mpt::rope_config{.theta = 5e5, .scaling = mpt::linear_rope{.factor = 8}});
 }
 
+TEST_CASE("families: GELU in a Gemma's config.json is its tanh approximation, as a note says") {
+  auto config = llama(16, 2, 4, 2, 24, 29, {{"model_type", "gemma"}, {"head_dim", 8}});
+  auto const tanh_model = mpt::from_hf_json(config, "config.json");
+  CHECK(tanh_model.notes.empty());
+  config["hidden_act"] = "gelu";
+  auto const gelu_model = mpt::from_hf_json(config, "config.json");
+  CHECK(gelu_model.model == tanh_model.model);
+  REQUIRE(gelu_model.notes.size() == 1);
+  CHECK(test::contains(gelu_model.notes[0], "hidden_act gelu means gelu_pytorch_tanh"));
+}
+
 TEST_CASE("families: a list of the layers without positions keeps its first for fewer layers") {
   auto file = llama(16, 3, 4, 2, 24, 29, {{"model_type", "smollm3"}});
   file["no_rope_layers"] = {1, 0, 1};
