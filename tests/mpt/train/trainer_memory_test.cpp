@@ -26,7 +26,8 @@ std::vector<std::pair<std::string, mpt::model_config>> small_models(run_files co
       {"mpt", tiny_run::divisible_config(files, 1).model}};
   for (auto const& [family, architecture] : {std::pair{"llama", "LlamaForCausalLM"},
                                              {"qwen2", "Qwen2ForCausalLM"},
-                                             {"qwen3", "Qwen3ForCausalLM"}}) {
+                                             {"qwen3", "Qwen3ForCausalLM"},
+                                             {"gemma3_text", "Gemma3ForCausalLM"}}) {
     nlohmann::json const json{{"model_type", family},
                               {"architectures", {architecture}},
                               {"vocab_size", 24},
