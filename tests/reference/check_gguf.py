@@ -11,6 +11,7 @@ Needs gguf, numpy and safetensors; ends with 77 where they are missing.
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,9 +28,9 @@ TYPES = {"float32": gguf.GGMLQuantizationType.F32, "bfloat16": gguf.GGMLQuantiza
          "float16": gguf.GGMLQuantizationType.F16}
 FILE_TYPES = {"float32": 0, "float16": 1, "bfloat16": 32}
 ARCHITECTURES = {"mpt": "mpt", "parallel_mpt": "mpt", "llama": "llama", "mistral": "llama", "qwen2": "qwen2",
-                 "qwen3": "qwen3", "gpt2": "gpt2", "gpt_neox": "gptneox", "gemma3_text": "gemma3"} | {
+                 "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "qwen3": "qwen3", "gpt2": "gpt2", "gpt_neox": "gptneox", "gemma3_text": "gemma3"} | {
                      name: name for name in ("starcoder2", "stablelm", "olmo2", "phi3", "smollm3", "granite", "gemma", "gemma2",
-                                             "glm4")}
+                                             "glm4", "olmoe", "dbrx")}
 
 
 def convert(program, source, target, *options):
@@ -74,12 +75,29 @@ def fused(tensors):
     return out
 
 
+def stacked(tensors, config):
+    """One tensor for the matrices of all experts, with a row of the output in each of their rows."""
+    out = {}
+    for name, tensor in tensors.items():
+        if ".experts.mlp." in name:  # DBRX
+            tensor = tensor.reshape(config["ffn_config"]["moe_num_experts"], -1, tensor.shape[-1])
+            out[name] = tensor.swapaxes(1, 2) if name.endswith(".w2") else tensor
+        elif ".shared_expert_gate." in name:
+            out[name] = tensor.reshape(-1)
+        elif match := re.fullmatch(r"(.*\.experts\.)(\d+)\.(.*)\.weight", name):
+            out.setdefault(match[1] + match[3], {})[int(match[2])] = tensor
+        else:
+            out[name] = tensor
+    return {name: numpy.stack([value[e] for e in range(len(value))]) if isinstance(value, dict) else value
+            for name, value in out.items()}
+
+
 def in_file_order(name, tensor, config):
     """A tensor of a folder as llama.cpp expects its elements."""
     kind = config["model_type"]
     if kind.startswith("gemma") and name.endswith("norm.weight"):
         return tensor + numpy.float32(1)
-    if kind in ("llama", "mistral", "smollm3", "granite") and (".q_proj." in name or ".k_proj." in name):
+    if kind in ("llama", "mistral", "mixtral", "smollm3", "granite") and (".q_proj." in name or ".k_proj." in name):
         heads = config["num_attention_heads" if ".q_proj." in name else "num_key_value_heads"]
         halves = tensor.reshape(heads, 2, -1, *tensor.shape[1:])  # of each head
         return halves.swapaxes(1, 2).reshape(tensor.shape)
@@ -97,13 +115,13 @@ def check_tensors(reader, folder, config, dtype):
     names = gguf.get_tensor_name_map(architecture, blocks)
     stored = {tensor.name: tensor for tensor in reader.tensors}
     factors = stored.pop("rope_freqs.weight", None)
-    tensors = fused(folder_tensors(folder))
+    tensors = stacked(fused(folder_tensors(folder)), config)
     for name, tensor in tensors.items():
         found = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert found in stored, f"{name} is {found} to gguf, and is not in the file"
         held = stored.pop(found)
         expected = numpy.ascontiguousarray(in_file_order(name, tensor, config))
-        is_wide = expected.ndim == 1 or found.startswith("position_embd")
+        is_wide = expected.ndim == 1 or found.startswith("position_embd") or ".ffn_gate_inp." in found
         kind = "float32" if is_wide else dtype
         assert held.tensor_type == TYPES[kind], f"{found} is {held.tensor_type.name}"
         assert tuple(reversed([int(n) for n in held.shape])) == expected.shape, f"{found}: {held.shape}"
@@ -113,7 +131,7 @@ def check_tensors(reader, folder, config, dtype):
         if f"rope_factors_{kind}.weight" in stored:
             held = numpy.frombuffer(stored.pop(f"rope_factors_{kind}.weight").data.tobytes(), numpy.float32)
             assert numpy.allclose(held, config["rope_scaling"][f"{kind}_factor"])
-    if "output.weight" in stored and config["model_type"] in ("gpt_neox", "stablelm", "olmo2"):  # tied, but needed there
+    if "output.weight" in stored and config["model_type"] in ("gpt_neox", "stablelm", "olmo2", "olmoe", "qwen2_moe"):  # tied, but needed there
         assert stored.pop("output.weight").data.tobytes() == \
             next(t for t in reader.tensors if t.name == "token_embd.weight").data.tobytes()
     assert not stored, f"the file has more tensors: {list(stored)}"
@@ -135,6 +153,13 @@ def check_fields(reader, config, dtype):
         assert numpy.isclose(field[f"{architecture}.attention.layer_norm_rms_epsilon"], config["rms_norm_eps"])
     if "num_key_value_heads" in config:
         assert field[f"{architecture}.attention.head_count_kv"] == config["num_key_value_heads"]
+    experts = config.get("ffn_config", config)
+    for name, keys in {"expert_count": ("num_experts", "num_local_experts", "moe_num_experts"),
+                       "expert_used_count": ("num_experts_per_tok", "moe_top_k"),
+                       "expert_feed_forward_length": ("moe_intermediate_size",),
+                       "expert_shared_feed_forward_length": ("shared_expert_intermediate_size",)}.items():
+        value = next((experts[key] for key in keys if key in experts), None)
+        assert architecture == "mpt" or field.get(f"{architecture}.{name}") == value, name
     if architecture == "mpt":
         attention = config["attn_config"]
         bias = attention.get("alibi_bias_max", 8) if attention.get("alibi", True) else 0

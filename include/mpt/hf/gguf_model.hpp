@@ -59,6 +59,7 @@ struct gguf_source {
   /// rows are as they are
   parallel::index interleaved_rows = 0;
   parallel::index turned_rows = 0;
+  bool is_transposed = false;      ///< the file has each of `tensor`'s matrices the other way round
   float addend = 0;                ///< is added to each element
   std::vector<float> values = {};  ///< the elements, where they come from no parameter
 };

@@ -24,7 +24,7 @@ constexpr gguf_form mpt_gguf{.architecture = "mpt",
                              .joins_projections = true};
 
 /// llama.cpp's names of layers, by ours. A `*` stands for the number of the block.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 19> layer_names{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 20> layer_names{
     {{"transformer.wte", "token_embd"},
      {"transformer.wpe", "position_embd"},
      {"transformer.blocks.*.norm_1", "blk.*.attn_norm"},
@@ -42,8 +42,19 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 19> layer_na
      {"transformer.blocks.*.ffn.gate_proj", "blk.*.ffn_gate"},
      {"transformer.blocks.*.ffn.up_proj", "blk.*.ffn_up"},
      {"transformer.blocks.*.ffn.down_proj", "blk.*.ffn_down"},
+     {"transformer.blocks.*.ffn.router.layer", "blk.*.ffn_gate_inp"},
      {"transformer.norm_f", "output_norm"},
      {"lm_head", "output"}}};
+
+/// llama.cpp's names of matrices of experts, by ours.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> expert_names{
+    {{"transformer.blocks.*.ffn.experts.mlp.w1", "blk.*.ffn_gate_exps.weight"},
+     {"transformer.blocks.*.ffn.experts.mlp.v1", "blk.*.ffn_up_exps.weight"},
+     {"transformer.blocks.*.ffn.experts.mlp.w2", "blk.*.ffn_down_exps.weight"},
+     {"transformer.blocks.*.ffn.shared_expert_gate.weight", "blk.*.ffn_gate_inp_shexp.weight"},
+     {"transformer.blocks.*.ffn.shared_expert.w1", "blk.*.ffn_gate_shexp.weight"},
+     {"transformer.blocks.*.ffn.shared_expert.v1", "blk.*.ffn_up_shexp.weight"},
+     {"transformer.blocks.*.ffn.shared_expert.w2", "blk.*.ffn_down_shexp.weight"}}};
 
 /// llama.cpp's factor of queries and keys under YaRN, which no field changes in every version.
 [[nodiscard]] double yarn_growth(double factor) { return 0.1 * std::log(factor) + 1; }
@@ -121,6 +132,23 @@ void add_position_gaps(model_config const& model, gguf_form const& form, gap_lis
                "YaRN's beta_fast, beta_slow, truncate or attention_factor are not its defaults");
 }
 
+void add_expert_gaps(model_config const& model, gguf_form const& form, gap_list& gaps) {
+  if (!model.experts) return;
+  auto const& experts = *model.experts;
+  gaps.require(form.experts != gguf_experts::none, "the FFN has experts");
+  if (form.experts == gguf_experts::none) return;
+  bool const is_normalised = form.experts == gguf_experts::normalised;
+  gaps.require(experts.weight_norm == (is_normalised ? 1.0 : 0.0), "weights of experts ",
+               is_normalised ? "do not add up to 1, as it makes them"
+                             : "are normalised, which it does not do");
+  gaps.require(experts.dense_layers.empty(), "some layers are without experts (moe_dense_layers)");
+  gaps.require(!experts.shared_hidden || form.has_shared_expert,
+               "there is an expert for all tokens (shared_expert)");
+  gaps.require(experts.bias_rate == 0, "experts are chosen with a bias (moe_bias_update_rate)");
+  gaps.require(experts.capacity_factor == 0, "experts drop tokens (moe_capacity_factor)");
+  gaps.require(!experts.uniform, "tokens are given to experts evenly (uniform_expert_assignment)");
+}
+
 }  // namespace
 
 gguf_form gguf_form_of(model_config const& model) {
@@ -146,7 +174,6 @@ std::vector<std::string> gguf_gaps(model_config const& whole_model) {
       is_gelu(form.activation) ? is_gelu(model.ffn_act_fn) : model.ffn_act_fn == form.activation;
   gaps.require(has_activation, "the FFN's activation is not ",
                is_gelu(form.activation) ? "gelu" : "silu", ", which it always computes");
-  gaps.require(!model.experts, "the FFN has experts, which are not written yet");
   gaps.require(model.branch_norms == norm_position::input,
                "norms are behind attention and FFN (branch_norms)");
   gaps.require(!model.norm_unit_offset, "norms multiply by 1 + weight (norm_unit_offset)");
@@ -155,6 +182,7 @@ std::vector<std::string> gguf_gaps(model_config const& whole_model) {
                "results of attention and FFN are scaled (residual_scale)");
   gaps.require(!model.logit_scale, "logits are scaled (logit_scale)");
   gaps.require(!model.final_logit_softcapping, "logits are capped (final_logit_softcapping)");
+  add_expert_gaps(model, form, gaps);
   add_attention_gaps(model, form, gaps);
   add_position_gaps(model, form, gaps);
   return gaps.take();
@@ -197,7 +225,15 @@ std::vector<gguf_field> gguf_model_fields(model_config const& model, precision t
   add("context_length", count(model.max_seq_len));
   add("embedding_length", count(model.d_model));
   add("block_count", count(model.n_layers));
-  add("feed_forward_length", count(ffn_hidden(model)));
+  bool const has_one_width = model.experts && !form.has_expert_width;
+  add("feed_forward_length", count(has_one_width ? expert_hidden(model) : ffn_hidden(model)));
+  if (model.experts) {
+    add("expert_count", count(model.experts->count));
+    add("expert_used_count", count(model.experts->top_k));
+    if (form.has_expert_width) add("expert_feed_forward_length", count(expert_hidden(model)));
+    if (model.experts->shared_hidden)
+      add("expert_shared_feed_forward_length", count(*model.experts->shared_hidden));
+  }
   add("attention.head_count", count(model.n_heads));
   add("attention.head_count_kv", count(kv_heads(model)));
   add(is_rms(model.norm_type) ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
@@ -207,7 +243,8 @@ std::vector<gguf_field> gguf_model_fields(model_config const& model, precision t
       add(key, count(head_dim(model)));
   if (model.family == "mpt")
     add("attention.max_alibi_bias", number(model.attn.alibi ? model.attn.alibi_bias_max : 0));
-  if (model.attn.clip_qkv) add("attention.clamp_kqv", number(*model.attn.clip_qkv));
+  if (model.attn.clip_qkv || form.architecture == "dbrx")  // 0: none
+    add("attention.clamp_kqv", number(model.attn.clip_qkv.value_or(0)));
   if (form.architecture == "gptneox") add("use_parallel_residual", model.parallel_residual);
   if (form.architecture == "granite") {
     add("embedding_scale", number(model.embedding_scale));
@@ -280,10 +317,13 @@ class source_list {
 
   void add(named_shape const& parameter) {
     auto const name = parse_name(parameter.name);
+    if (add_experts(parameter, name)) return;
     auto const* const found =
         std::ranges::find(layer_names, name.layer, [](auto const& pair) { return pair.first; });
     parallel::require(found != layer_names.end(), "llama.cpp has no tensor for ", parameter.name);
-    auto const layer = found->second;
+    auto const layer = form_.architecture == "dbrx" && found->second == "blk.*.ffn_norm"
+                           ? std::string_view("blk.*.attn_output_norm")
+                           : found->second;
     constexpr std::array<std::string_view, 3> apart{"blk.*.attn_q", "blk.*.attn_k", "blk.*.attn_v"};
     bool const is_joint = layer == "blk.*.attn_qkv";
     bool const is_apart = std::ranges::find(apart, layer) != apart.end();
@@ -327,6 +367,28 @@ class source_list {
   [[nodiscard]] std::vector<gguf_source> take() { return std::move(sources_); }
 
  private:
+  /// Adds a matrix of each expert, or of the shared one, in which ours have rows of hidden units.
+  [[nodiscard]] bool add_experts(named_shape const& parameter, parameter_name const& name) {
+    auto const* const found = std::ranges::find(expert_names, name.layer + name.ending,
+                                                [](auto const& pair) { return pair.first; });
+    if (found == expert_names.end()) return false;
+    bool const is_shared = found->second.find("_shexp") != std::string_view::npos;
+    bool const is_down = found->second.find("_down_") != std::string_view::npos;
+    index const count = is_shared ? 1 : model_.experts->count;
+    index hidden = parameter.extents[0] / count, width = parameter.extents[1];
+    bool const is_gate = hidden == 1 && found->second.find("_inp_") != std::string_view::npos;
+    if (is_down) std::swap(hidden, width);
+    std::vector<index> extents{count, hidden, width};
+    extents.erase(extents.begin(), extents.begin() + (is_gate ? 2 : is_shared ? 1 : 0));
+    sources_.push_back(
+        {.tensor = {.name = in_block(found->second, {name.layer, name.block, ""}),
+                    .type = is_gate ? parallel::checkpoint::element_type::f32 : type_,
+                    .extents = extents},
+         .rows = {{parameter.name, 0, extents.front()}},
+         .is_transposed = is_down});
+    return true;
+  }
+
   void add_values(std::string const& name, std::vector<double> const& values) {
     gguf_source source{.tensor = {.name = name, .extents = {std::ssize(values)}}};
     for (double const value : values) source.values.push_back(static_cast<float>(value));
@@ -338,7 +400,8 @@ class source_list {
     if (found == sources_.end()) {
       auto extents = parameter.extents;
       extents.front() = 0;
-      bool const is_narrow = extents.size() > 1 && !name.starts_with("position_embd.");
+      bool const is_narrow = extents.size() > 1 && !name.starts_with("position_embd.") &&
+                             name.find(".ffn_gate_inp.") == std::string::npos;
       bool const is_turned =
           name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos;
       sources_.push_back(
@@ -377,6 +440,23 @@ class source_list {
   return out;
 }
 
+/// The matrices of a source, each of which a parameter holds the other way round.
+void for_each_transposed(gguf_source const& source, tensor_source const& read,
+                         std::function<void(std::span<float const>)> const& emit) {
+  auto const& extents = source.tensor.extents;
+  index const rows = extents[extents.size() - 2], columns = extents.back();
+  index const matrices = extents.size() > 2 ? extents.front() : 1;
+  std::vector<float> stored(static_cast<std::size_t>(rows * columns)), values(stored.size());
+  for (index m = 0; m < matrices; ++m) {
+    read(source.rows.front().parameter, m * rows * columns, stored);
+    for (index i = 0; i < rows; ++i)
+      for (index j = 0; j < columns; ++j)
+        values[static_cast<std::size_t>(i * columns + j)] =
+            stored[static_cast<std::size_t>(j * rows + i)];
+    emit(values);
+  }
+}
+
 }  // namespace
 
 std::vector<gguf_source> gguf_sources(model_config const& model,
@@ -391,6 +471,7 @@ void for_each_gguf_piece(gguf_source const& source, tensor_source const& read,
                          std::function<void(std::span<float const>)> const& emit) {
   constexpr index chunk = index{1} << 20;  // elements that are read at once, where rows allow it
   if (!source.values.empty()) return emit(source.values);
+  if (source.is_transposed) return for_each_transposed(source, read, emit);
   index width = 1;
   for (index const extent : std::span(source.tensor.extents).subspan(1)) width *= extent;
   index const unit = std::max(source.interleaved_rows, index{1});

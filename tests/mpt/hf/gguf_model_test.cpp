@@ -252,6 +252,40 @@ TEST_CASE("gguf model: only the elements that turn alternate where a part of eac
   CHECK(elements_of(sources[2], parameters) == std::vector<float>{18, 19, 20, 21, 22, 23});
 }
 
+TEST_CASE("gguf model: experts' matrices are one tensor, those of down projections transposed") {
+  auto const model = read_family("qwen2_moe", {{"num_experts", 2},
+                                               {"num_experts_per_tok", 1},
+                                               {"moe_intermediate_size", 2},
+                                               {"shared_expert_intermediate_size", 3}});
+  CHECK(hf::gguf_gaps(model).empty());
+  std::string const ffn = "transformer.blocks.1.ffn.";
+  std::vector<hf::named_shape> const parameters = {{ffn + "experts.mlp.v1", {4, 3}},
+                                                   {ffn + "experts.mlp.w2", {4, 3}},
+                                                   {ffn + "shared_expert.w2", {3, 2}},
+                                                   {ffn + "shared_expert_gate.weight", {1, 3}},
+                                                   {ffn + "router.layer.weight", {2, 3}}};
+  auto const sources = hf::gguf_sources(model, parameters, hf::precision::bf16);
+  REQUIRE(sources.size() == 5);
+  CHECK(sources[0].tensor.name == "blk.1.ffn_up_exps.weight");
+  CHECK(sources[0].tensor.extents == std::vector<index>{2, 2, 3});
+  CHECK(elements_of(sources[0], parameters) ==
+        std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  CHECK(sources[1].tensor.name == "blk.1.ffn_down_exps.weight");
+  CHECK(sources[1].tensor.extents == std::vector<index>{2, 3, 2});
+  CHECK(elements_of(sources[1], parameters) ==
+        std::vector<float>{1000, 1003, 1001, 1004, 1002, 1005, 1006, 1009, 1007, 1010, 1008, 1011});
+  CHECK(sources[2].tensor.extents == std::vector<index>{2, 3});
+  CHECK(elements_of(sources[2], parameters) ==
+        std::vector<float>{2000, 2002, 2004, 2001, 2003, 2005});
+  CHECK(sources[3].tensor.name == "blk.1.ffn_gate_inp_shexp.weight");
+  CHECK(sources[3].tensor.extents == std::vector<index>{3});
+  CHECK(sources[4].tensor.type == element_type::f32);
+  auto normalised = model;
+  normalised.experts->weight_norm = 1;
+  CHECK(hf::gguf_gaps(normalised) ==
+        std::vector<std::string>{"weights of experts are normalised, which it does not do"});
+}
+
 TEST_CASE("gguf model: Gemma's norms are stored as 1 + weight, and nothing else") {
   std::vector<hf::named_shape> const parameters = {
       {"transformer.blocks.0.post_norm_1.weight", {2}},

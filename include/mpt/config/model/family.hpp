@@ -47,11 +47,17 @@ struct stored_layer {
 /// Whether projections of queries, keys and values have biases in llama.cpp.
 enum class gguf_biases : std::uint8_t { none, optional, required };
 
+/// Whether an architecture of llama.cpp has experts, and whether their weights add up to 1.
+enum class gguf_experts : std::uint8_t { none, weighted, normalised };
+
 /// How llama.cpp, and so a GGUF file, holds the models of a family.
 struct gguf_form {
   std::string_view architecture;  ///< general.architecture; "": llama.cpp holds no such models
   parallel::ops::activation_kind activation = parallel::ops::activation_kind::silu;
   gguf_biases attention_biases = gguf_biases::none;
+  gguf_experts experts = gguf_experts::none;
+  bool has_shared_expert = false;      ///< experts have one more beside them, for all tokens
+  bool has_expert_width = false;       ///< experts have a width beside that of the FFN
   bool joins_projections = false;      ///< one tensor holds queries, keys and values
   bool interleaves_rotation = false;   ///< elements 2i and 2i + 1 of a head turn together
   bool has_head_width = false;         ///< heads together may differ from d_model in width

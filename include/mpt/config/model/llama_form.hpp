@@ -116,6 +116,13 @@ inline constexpr gguf_form llama_gguf{.architecture = "llama",
                                       .has_head_width = true,
                                       .has_frequency_factors = true};
 
+/// That of Mixtral.
+inline constexpr gguf_form mixtral_gguf = [] {
+  gguf_form form = llama_gguf;
+  form.experts = gguf_experts::normalised;
+  return form;
+}();
+
 /// A family in Llama's form, with what sets it apart.
 [[nodiscard]] constexpr model_family llama_family(
     std::string_view model_type, std::string_view architecture,

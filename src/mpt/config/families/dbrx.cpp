@@ -111,6 +111,10 @@ extern constinit model_family const table = {.model_type = "dbrx",
                                              .base_prefix = "transformer.",
                                              .buffers = {},
                                              .default_targets = default_targets,
-                                             .length_key = "max_seq_len"};
+                                             .length_key = "max_seq_len",
+                                             .gguf = {.architecture = "dbrx",
+                                                      .experts = gguf_experts::normalised,
+                                                      .joins_projections = true,
+                                                      .needs_output = true}};
 
 }  // namespace mpt::families::dbrx

@@ -39,6 +39,6 @@ constexpr auto layers = llama_layers_but(std::array<stored_layer, 4>{
 }  // namespace
 
 extern constinit model_family const table =
-    llama_family("mixtral", "MixtralForCausalLM", &describe, {}, rotary, layers);
+    llama_family("mixtral", "MixtralForCausalLM", &describe, mixtral_gguf, rotary, layers);
 
 }  // namespace mpt::families::mixtral

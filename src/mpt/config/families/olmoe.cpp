@@ -24,7 +24,11 @@ constexpr auto layers = llama_layers_but(expert_layers);
 
 }  // namespace
 
-extern constinit model_family const table =
-    llama_family("olmoe", "OlmoeForCausalLM", &describe, {}, {}, layers);
+extern constinit model_family const table = llama_family("olmoe", "OlmoeForCausalLM", &describe,
+                                                         {.architecture = "olmoe",
+                                                          .experts = gguf_experts::weighted,
+                                                          .needs_output = true,
+                                                          .remove_held = &remove_query_key_norms},
+                                                         {}, layers);
 
 }  // namespace mpt::families::olmoe

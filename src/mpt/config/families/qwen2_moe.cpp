@@ -45,6 +45,13 @@ constexpr auto layers = llama_layers_but(std::array<stored_layer, 8>{
 }  // namespace
 
 extern constinit model_family const table =
-    llama_family("qwen2_moe", "Qwen2MoeForCausalLM", &describe, {}, {}, layers);
+    llama_family("qwen2_moe", "Qwen2MoeForCausalLM", &describe,
+                 {.architecture = "qwen2moe",
+                  .attention_biases = gguf_biases::required,
+                  .experts = gguf_experts::weighted,
+                  .has_shared_expert = true,
+                  .has_expert_width = true,
+                  .needs_output = true},
+                 {}, layers);
 
 }  // namespace mpt::families::qwen2_moe

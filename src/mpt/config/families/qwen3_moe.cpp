@@ -26,6 +26,12 @@ constexpr auto layers = llama_layers_but(expert_layers);
 }  // namespace
 
 extern constinit model_family const table =
-    llama_family("qwen3_moe", "Qwen3MoeForCausalLM", &describe, {}, {}, layers);
+    llama_family("qwen3_moe", "Qwen3MoeForCausalLM", &describe,
+                 {.architecture = "qwen3moe",
+                  .experts = gguf_experts::normalised,
+                  .has_expert_width = true,
+                  .has_head_width = true,
+                  .remove_held = &remove_query_key_norms},
+                 {}, layers);
 
 }  // namespace mpt::families::qwen3_moe
