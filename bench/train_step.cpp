@@ -1,5 +1,5 @@
-// train_step: the speed of MPT-125M's training on this machine. A step is forward, backward,
-// clipping and AdamW, with random weights and tokens, on one rank.
+// train_step: the speed of MPT-125M's training on this machine, or of another family's. A step is
+// forward, backward, clipping and AdamW, with random weights and tokens, on one rank.
 //
 // The program prints one JSON line: tokens/s and seconds of a step, seconds by operation, and a
 // lower bound: the time that the step's matrix products take when nothing else runs. Each product
@@ -11,12 +11,14 @@
 // answers with the seconds of the step, so that a driver can alternate it with another program; the
 // JSON line comes at the end of input.
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include <mpt/config/model/hf.hpp>
 #include <mpt/config/model/sizes.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/model/sequences.hpp>
@@ -42,7 +44,7 @@ using parallel::index;
 using parallel::matrix_view;
 
 struct arguments {
-  std::string size = "125m", form = "a", precision = "bf16";
+  std::string size = "125m", form = "a", precision = "bf16", config;
   index batch = 1, length = 1024;
   int threads = 0, steps = 5;
   double dropout = 0;
@@ -89,8 +91,15 @@ class timed_training {
   [[nodiscard]] bench::timed_stream& compute() { return session_.compute(); }
 
  private:
+  static mpt::model_config read_config(std::string const& file) {
+    std::ifstream text(file);
+    auto read = mpt::from_hf_json(nlohmann::json::parse(text), file).model;
+    read.max_seq_len = std::min<std::int64_t>(read.max_seq_len, 4096);
+    return read;
+  }
+
   static mpt::model_config config_of(arguments const& args) {
-    auto config = mpt::named_size(args.size);
+    auto config = args.config.empty() ? mpt::named_size(args.size) : read_config(args.config);
     if (args.form == "b") config = mpt::hub_form(config);
     config.attn.attn_pdrop = config.resid_pdrop = config.emb_pdrop = args.dropout;
     return config;
@@ -216,7 +225,7 @@ void run(arguments const& args, apps::engine const& engine) {
   double const bound_factor = 1 + attention / own_products.operations();
   double const best = std::ranges::min(seconds);
   nlohmann::ordered_json out{
-      {"size", args.size},
+      {"size", args.config.empty() ? args.size : args.config},
       {"form", args.form},
       {"precision", args.precision},
       {"batch", args.batch},
@@ -228,6 +237,8 @@ void run(arguments const& args, apps::engine const& engine) {
       {"median_seconds", bench::median(seconds)},
       {"tokens_per_second", tokens / best},
       {"product_rate", own_products.operations() / bench::median(product_seconds)},
+      {"parameters", mpt::parameter_count(config)},
+      {"used_parameters", mpt::used_parameter_count(config)},
       {"bound_seconds", bound_factor * bench::median(product_seconds)},
       {"share_of_bound", bound_factor * bench::median_share(product_seconds, seconds)},
       {"library", library.name},
@@ -254,6 +265,8 @@ int main(int argc, char** argv) {
   app.add_option("--size", args.size, "125m, 350m, ...");
   app.add_option("--form", args.form, "a: learned positions and biases; b: ALiBi, no bias")
       ->check(CLI::IsMember({"a", "b"}));
+  app.add_option("--config", args.config, "a family's config.json, in place of size and form")
+      ->check(CLI::ExistingFile);
   app.add_option("--precision", args.precision)->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--batch", args.batch, "sequences")->check(CLI::PositiveNumber);
   app.add_option("--length", args.length, "tokens of a sequence")->check(CLI::PositiveNumber);

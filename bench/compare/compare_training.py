@@ -60,7 +60,8 @@ class Peer:
 
 
 def compare(args, peers, form, precision, batch, length):
-    shape = ["--form", form, "--precision", precision, "--batch", str(batch), "--length",
+    model = ["--config", form] if form.endswith(".json") else ["--form", form]
+    shape = [*model, "--precision", precision, "--batch", str(batch), "--length",
              str(length), "--threads", str(args.threads)]
     for peer in peers:
         peer.start(shape, precision)
@@ -75,7 +76,7 @@ def compare(args, peers, form, precision, batch, length):
         peer.follower.finish()
     report = json.loads(ours.finish())
     tokens = batch * length
-    cells = [f"({form}) {precision} {batch}×{length}", f"{report['tokens_per_second']:.0f}",
+    cells = [f"{pathlib.Path(form).stem if form.endswith('.json') else f'({form})'} {precision} {batch}×{length}", f"{report['tokens_per_second']:.0f}",
              f"{100 * report['share_of_bound']:.0f} %",
              f"{100 * report['share_of_library_bound']:.0f} %"]
     for peer in peers:
@@ -100,7 +101,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ours", default="build/bench/bench_train_step")
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON:MODES")
-    parser.add_argument("--forms", default="a,b")
+    parser.add_argument("--forms", default="a,b", help="or families' config.json, then modes are those of experts")
     parser.add_argument("--precisions", default="bf16,fp32")
     parser.add_argument("--shapes", default="4x64,1x1024,1x2048", help="batch x length")
     parser.add_argument("--threads", type=int, default=2)

@@ -5,6 +5,9 @@ A step is forward, backward, clipping and AdamW, with random weights and tokens.
   eager     attention with materialised scores
   sdpa      scaled_dot_product_attention; ALiBi is its additive mask
   compile   torch.compile of sdpa
+With --config a family's config.json, transformers' model of it; the modes are then its implementations
+of experts (eager, batched_mm, grouped_mm), with +compile for torch.compile of the whole.
+
 Precision bf16 is autocast over fp32 weights; `pure` keeps weights and AdamW's states in bf16 too
 (less work and memory than training needs for the same result, but some people do it).
 
@@ -99,15 +102,37 @@ class MPT(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
 
 
+def family_model(args, kind):
+    """transformers' model of a family, and a function of ids and labels that gives its loss."""
+    import transformers
+
+    implementation, _, compiled = kind.partition("+")
+    config = transformers.AutoConfig.from_pretrained(args.config)
+    config._experts_implementation = implementation
+    config.use_cache = False
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+    call = torch.compile(model) if compiled else model
+
+    def loss_of(ids, labels, _):
+        logits = call(input_ids=ids).logits
+        return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+
+    return model, loss_of, config.vocab_size
+
+
 def make_step(args, kind, pure):
     torch.manual_seed(1)
-    model = MPT(args.form, args.length)
+    if args.config:
+        model, call, vocabulary = family_model(args, kind)
+    else:
+        model = MPT(args.form, args.length)
+        call = torch.compile(model) if kind == "compile" else model
+        vocabulary = model.wte.num_embeddings
     if pure:
         model = model.bfloat16()
-    call = torch.compile(model) if kind == "compile" else model
     fused = {"foreach": True} if torch.__version__ < "2.4" else {"fused": True}
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, betas=(0.9, 0.95), **fused)
-    ids = torch.randint(model.wte.num_embeddings, (args.batch, args.length))
+    ids = torch.randint(vocabulary, (args.batch, args.length))
     labels = ids.roll(-1, 1)
     clock = time.process_time if args.processor_time else time.perf_counter
     autocast = args.precision == "bf16" and not pure
@@ -128,6 +153,7 @@ def make_step(args, kind, pure):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--form", choices="ab", default="a")
+    parser.add_argument("--config", help="a family's config.json")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--length", type=int, default=1024)
@@ -140,7 +166,7 @@ def main():
     for mode in args.modes.split(","):
         kind, _, pure = mode.partition("-")
         steps[mode] = make_step(args, kind, pure == "pure")
-        for _ in range(2 if kind == "compile" else 1):
+        for _ in range(2 if "compile" in kind else 1):
             steps[mode]()
     print("ready", flush=True)
     for line in sys.stdin:
