@@ -57,7 +57,7 @@ configure gemma2 '{"model_type": "gemma2", "num_key_value_heads": 2, "head_dim":
   "sliding_window": 8, '"$sizes"'}'
 configure gemma3 '{"model_type": "gemma3_text", "num_key_value_heads": 2, "head_dim": 16, "query_pre_attn_scalar": 16,
   "sliding_window": 8, '"${sizes/layers\": 2/layers\": 6}"'}'
-configure glm4 '{"model_type": "glm4", "num_key_value_heads": 2, "head_dim": 16, '"$sizes"'}'
+configure glm4 '{"model_type": "glm4", "num_key_value_heads": 2, "head_dim": 12, '"$sizes"'}'
 configure gpt2 '{"model_type": "gpt2", "n_embd": 48, "n_layer": 2, "n_head": 4, "vocab_size": 512, "n_positions": 64}'
 python3 "$source_root/tests/reference/check_gguf.py" "$programs/convert" run \
   {llama,qwen2,qwen3,neox,gpt2,starcoder2,stablelm,olmo2,phi3,smollm3,granite,gemma,gemma2,gemma3,glm4}-run

@@ -117,6 +117,8 @@ CASES = {
     "glm4_plain": ("glm4", LLAMA | {"num_key_value_heads": 1, "head_dim": 6, "attention_bias": False, "eos_token_id": 1,
                                     "tie_word_embeddings": True, "pad_token_id": None}
                    | rope("default", partial_rotary_factor=1.0)),
+    "qwen2_mixed": ("qwen2", LLAMA | {"num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 4,
+                                      "max_window_layers": 1}),
     "mixtral_plain": ("mixtral", LLAMA | {"num_key_value_heads": 2, "num_local_experts": 4}),
     "mixtral_balanced": ("mixtral", LLAMA | {"num_key_value_heads": 1, "num_local_experts": 3, "sliding_window": 5, "head_dim": 6,
                                             "output_router_logits": True, "router_aux_loss_coef": 0.2}),

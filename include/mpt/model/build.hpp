@@ -339,6 +339,10 @@ class layer_builder {
     out.routed.capacity_factor = experts.capacity_factor;
     auto& router = out.routed.choose;
     router.weight = router_weight(prefix + "router.layer.weight", experts.count);
+    if (experts.bias_rate > 0) {
+      router.bias = {prefix + "router.expert_bias", {experts.count}};
+      router.bias.replicated(groups_.tensor.replication_inside());
+    }
     router.top_k = experts.top_k;
     router.route = {.norm = experts.weight_norm, .uniform = experts.uniform};
     router.jitter = static_cast<float>(experts.jitter);

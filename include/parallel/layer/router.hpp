@@ -23,12 +23,19 @@
 
 namespace parallel {
 
+/// The factor of counts in the gradient of a router's bias: so small that they change no norm of
+/// gradients, and a power of two, so that they stay exact.
+inline constexpr double bias_gradient_scale = 0x1p-60;
+
 template <class T>
 struct router {
   using element = T;
   using A = accumulate_t<T>;
 
   parameter<T, 2> weight;  ///< [experts, width]; absent: all rows use the only expert, unweighted
+  /// [experts], or absent: added to the scores where experts are chosen, and to no weight. Its
+  /// gradient is an expert's choices less the mean, times bias_gradient_scale.
+  parameter<T, 1> bias;
   index top_k = 1;
   ops::route_options route;
   router_losses losses;
@@ -73,9 +80,7 @@ struct router {
       ops::fill(c.stream, state.logits.span(), A(0));
       options.score = ops::router_score::one;
     }
-    options.first_row = c.run_position.first_sequence * static_cast<std::uint64_t>(c.sequence);
-    ops::route(c.stream, state.scores, state.experts, state.scored, state.weights, state.logits, {},
-               options);
+    choose(c, state, options);
     if (losses.joins_layers && !state.counts.empty())
       count_choices(c, state, state.counts.slice(layer, layer + 1), add_over_ranks);
     else if (losses.balance != 0.0)
@@ -103,6 +108,7 @@ struct router {
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& state) const {
+    if (bias.has_gradient() && adds_losses) add_counts(c, state);
     if (!weight.has_gradient()) return;
     arena::scope const temporaries(c.memory);
     ops::matmul(c.stream, weight.gradient(), matrix_view<T const>(state.dlogits),
@@ -123,9 +129,50 @@ struct router {
     if (!weight.is_present()) return;
     weight.replaces_gradient = true;
     visit(weight);
+    if (bias.is_present()) visit(bias);
   }
 
  private:
+  template <class Stream>
+  void choose(context<Stream>& c, saved& state, ops::route_options options) const {
+    vector_view<A const> added;
+    if constexpr (!std::is_integral_v<A>)
+      if (bias.is_present()) {
+        auto const wide = c.template allocate<A, 1>({expert_count()});
+        ops::cast(c.stream, wide.span(), bias.value().span());
+        added = wide;
+      }
+    auto const choose_rows = [&](index begin, index end) {
+      ops::route(c.stream, state.scores.slice(begin, end), state.experts.slice(begin, end),
+                 state.scored.slice(begin, end), state.weights.slice(begin, end),
+                 state.logits.slice(begin, end), added, options);
+    };
+    index const rows = state.logits.extent(0);
+    if (!options.uniform) return choose_rows(0, rows);
+    c.for_each_span(rows, [&](index row, index count, std::uint64_t global_row) {
+      options.first_row = global_row;
+      choose_rows(row, row + count);
+    });
+  }
+
+  /// Adds this microbatch's counts to the gradient of the bias. An optimizer that moves against the
+  /// sign of a gradient then balances the experts without a loss (Wang et al., 2024, arXiv
+  /// 2408.15664), by the counts of the whole batch, which reach every rank as gradients do.
+  template <class Stream>
+  void add_counts(context<Stream>& c, saved const& state) const {
+    arena::scope const temporaries(c.memory);
+    auto const counts = c.template allocate<A, 2>({1, expert_count()});
+    auto const mean = c.template allocate<A, 1>({expert_count()});
+    ops::choice_counts(c.stream, counts, matrix_view<std::int32_t const>(state.experts));
+    if constexpr (!std::is_integral_v<A>) {
+      auto const choices = static_cast<double>(state.experts.size());
+      ops::fill(c.stream, mean.span(),
+                static_cast<A>(-choices / static_cast<double>(expert_count())));
+      ops::add(c.stream, counts.span(), std::span<A const>(mean.span()));
+      ops::scale(c.stream, counts.span(), static_cast<A>(bias_gradient_scale));
+    }
+    ops::add(c.stream, bias.gradient().span(), std::span<A const>(counts.span()));
+  }
   template <class Stream>
   [[nodiscard]] bool has_jitter(context<Stream> const& c) const {
     return jitter > 0.0F && c.mode == pass::training;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel {
 
 /// The rows over which a balancing loss takes its means.

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <parallel/device/kokkos/device.hpp>
-#include <parallel/ops/host/matmul.hpp>
+#include <parallel/ops/host/experts/grouped_matmul.hpp>
 #include <parallel/ops/operation.hpp>
 
 namespace parallel::kokkos {
@@ -28,6 +28,14 @@ void run_operation(stream& s, Arguments const& a) {
 /// Matrix products run as on the host, by its engine.
 template <class C, class T>
 void run_operation(stream& s, ops::matmul_arguments<C, T> const& a) {
+  run_operation(static_cast<host::stream&>(s), a);
+}
+template <class T>
+void run_operation(stream& s, ops::grouped_matmul_arguments<T> const& a) {
+  run_operation(static_cast<host::stream&>(s), a);
+}
+template <class T>
+void run_operation(stream& s, ops::grouped_matmul_weight_arguments<T> const& a) {
   run_operation(static_cast<host::stream&>(s), a);
 }
 

@@ -19,8 +19,8 @@ struct layer_record {
   std::span<double const> tokens;  ///< by expert
   std::span<double const> numbers;
 
-  [[nodiscard]] double number(routing_number which) const {
-    return numbers[static_cast<std::size_t>(which)];
+  [[nodiscard]] double number(routing_number kind) const {
+    return numbers[static_cast<std::size_t>(kind)];
   }
 };
 
@@ -95,16 +95,16 @@ void routing_monitor::batch_end(run_control& run, batch_result const& r) const {
   run.log("loss/train/zloss", z);
   run.log("loss/train/total", r.loss + balance + z);
   if (!tokens_per_expert_ || r.batch % tokens_per_expert_->interval != 0) return;
-  std::vector<double> all;
+  std::vector<double> tokens_of_layers;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     std::vector<double> tokens(layers[i].tokens.begin(), layers[i].tokens.end());
     if (tokens_per_expert_->normalize)
       for (double& number : tokens)
         number /= std::max(1.0, sum(layers[i].tokens)) / static_cast<double>(top_k_);
     if (tokens_per_expert_->every_layer) log_tokens(run, concat("mb_moe/layer", i), tokens);
-    all.insert(all.end(), tokens.begin(), tokens.end());
+    tokens_of_layers.insert(tokens_of_layers.end(), tokens.begin(), tokens.end());
   }
-  log_tokens(run, "mb_moe/all_layers", all);
+  log_tokens(run, "mb_moe/all_layers", tokens_of_layers);
 }
 
 void routing_monitor::log_tokens(run_control& run, std::string const& prefix,

@@ -1,4 +1,5 @@
-// Experts on a fake GPU: all three passes against the host's, exactly over integers modulo 2^64.
+// Experts on a fake GPU: all three passes of the layer against the host's, exactly over integers
+// modulo 2^64, and every operation against the reference.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 
 #include "fake_cuda/ranks.hpp"
 #include "parallel/ops/support.hpp"
+#include "support/laws/expert_laws.hpp"
 
 namespace fake_experts_test {
 
@@ -135,6 +137,18 @@ TEST_CASE_TEMPLATE("experts on a fake GPU: the host routes alike, and all passes
                                 std::tuple(expected.gradients[i]));
     CHECK(fake_cuda::history().failures.empty());
   }
+}
+
+TEST_CASE_TEMPLATE("experts on a fake GPU: every operation equals the reference, aligned or not", T,
+                   float, parallel::bf16, std::uint64_t) {
+  fake_cuda::restart();
+  parallel::cuda::device gpu;
+  for (std::size_t const offset : {0, 1}) {
+    test::both_sides<parallel::cuda::device> sides(gpu, 7, offset);
+    test::check_routing<T>(sides);
+    test::check_experts<T>(sides);
+  }
+  CHECK(fake_cuda::history().failures.empty());
 }
 
 }  // namespace fake_experts_test

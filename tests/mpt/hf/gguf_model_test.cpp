@@ -238,7 +238,7 @@ model_config read_family(std::string const& family, nlohmann::json const& fields
                       {"hidden_size", 16},        {"num_hidden_layers", 2},
                       {"num_attention_heads", 2}, {"num_key_value_heads", 1},
                       {"intermediate_size", 8},   {"max_position_embeddings", 64}};
-  json.update(fields);
+  if (fields.is_object()) json.update(fields);
   return mpt::from_hf_json(json, "config.json").model;
 }
 
@@ -292,13 +292,13 @@ TEST_CASE("gguf model: what an architecture computes beyond the common settings 
        "block_overrides"},
       {"glm4", {{"head_dim", 8}}, [](auto& m) { m.residual_scale = 0.5; }, "residual_scale"},
       {"phi3", {}, [](auto& m) { m.attn.sliding_window_size = 5; }, "a window"}};
-  for (auto const& [family, fields, change_model, gap] : examples) {
-    CAPTURE(family);
-    auto model = read_family(family, fields);
+  for (auto const& item : examples) {
+    CAPTURE(item.family);
+    auto model = read_family(item.family, item.fields);
     CHECK(hf::gguf_gaps(model).empty());
-    change_model(model);
-    auto const gaps = hf::gguf_gaps(model);
-    CHECK(std::ranges::any_of(gaps, [&](auto const& words) { return test::contains(words, gap); }));
+    item.change_model(model);
+    auto const has_words = [&](std::string const& gap) { return test::contains(gap, item.gap); };
+    CHECK(std::ranges::any_of(hf::gguf_gaps(model), has_words));
   }
 }
 

@@ -75,9 +75,9 @@ layout with_steps(layout run_layout) {
 
 outcome uninterrupted() { return test::run(with_steps({})); }
 
-/// Saves after two batches of layout `a`, with the program's own state.
-fs::path save_of(std::size_t a, fs::path const& root) {
-  on_ranks(with_steps(layouts[a]), [&](auto& trainer) {
+/// Saves after two batches of a layout, with the program's own state.
+fs::path save_of(layout const& run_layout, fs::path const& root) {
+  on_ranks(run_layout, [&](auto& trainer) {
     for (index i = 0; i < 2; ++i) static_cast<void>(trainer.step(i));
     pc::run_state const state{.batches = 2, .program_state = {{"seen", "what I want to remember"}}};
     auto const saved =
@@ -87,14 +87,12 @@ fs::path save_of(std::size_t a, fs::path const& root) {
   return root / "ep0-ba2";
 }
 
-/// Layout `b` loads the checkpoint, saves it again with equal parameters and states, and continues
+/// A layout loads the checkpoint, saves it again with equal parameters and states, and continues
 /// to the bits of an uninterrupted run.
-void check_continued(fs::path const& saved, std::size_t b, fs::path const& second_folder,
+void check_continued(fs::path const& saved, layout const& next, fs::path const& second_folder,
                      outcome const& expected) {
-  CAPTURE(b);
   outcome got;
   std::mutex lock;
-  auto const next = with_steps(layouts[b]);
   on_ranks(next, [&](auto& trainer) {
     trainer.stepper().initialise(99);
     auto const state =
@@ -123,9 +121,10 @@ TEST_CASE("stepper checkpoint: a layout continues another's checkpoint to the sa
   auto const expected = uninterrupted();
   for (std::size_t a = 0; a < layouts.size(); ++a) {
     CAPTURE(a);
-    auto const saved = save_of(a, folder / std::to_string(a));
+    auto const saved = save_of(with_steps(layouts[a]), folder / std::to_string(a));
     CHECK(pc::checkpoint_reader(saved).contains("block.0.down.weight#momentum"));
-    check_continued(saved, (a + 1) % layouts.size(), folder / "again", expected);
+    check_continued(saved, with_steps(layouts[(a + 1) % layouts.size()]), folder / "again",
+                    expected);
   }
 }
 
@@ -136,12 +135,37 @@ TEST_CASE(
   index pairs = 0;
   for (std::size_t a = 0; a < layouts.size(); ++a) {
     CAPTURE(a);
-    auto const saved = save_of(a, folder / std::to_string(a));
-    for (std::size_t b = 0; b < layouts.size(); ++b, ++pairs)
-      check_continued(saved, b, folder / "again", expected);
+    auto const saved = save_of(with_steps(layouts[a]), folder / std::to_string(a));
+    for (std::size_t b = 0; b < layouts.size(); ++b, ++pairs) {
+      CAPTURE(b);
+      check_continued(saved, with_steps(layouts[b]), folder / "again", expected);
+    }
   }
   MESSAGE(pairs, " pairs of ", layouts.size(), " layouts");
   CHECK(layouts.size() >= 10);
+}
+
+TEST_CASE("stepper checkpoint: experts divided among 4, 1 and 2 ranks continue each other's runs") {
+  using enum test::zero::level;
+  std::vector<layout> chain{
+      {.ranks = 4, .level = gradients, .experts = 4},
+      {},
+      {.ranks = 4, .level = parameters, .experts = 2},
+      {.ranks = 2, .level = optimizer, .replicas = 2, .tensor = 2, .experts = 4},
+      {.ranks = 2, .level = parameters, .pipeline = 2, .experts = 2}};
+  for (auto& run_layout : chain) {
+    run_layout.model = {
+        .attention = {.heads = 2}, .experts = 8, .balance_set = parallel::balance_set::sequence};
+    run_layout.sizes = {.length = 6, .batch = 8};
+  }
+  test::temporary_folder const folder;
+  auto const expected = test::run(chain[1]);
+  for (std::size_t a = 0; a < chain.size(); ++a) {
+    CAPTURE(a);
+    auto const saved = save_of(chain[a], folder / std::to_string(a));
+    CHECK(pc::checkpoint_reader(saved).contains("block.0.experts.up#momentum"));
+    check_continued(saved, chain[(a + 1) % chain.size()], folder / "again", expected);
+  }
 }
 
 TEST_CASE(

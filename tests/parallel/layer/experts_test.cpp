@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
 #include <span>
 #include <string>
@@ -72,6 +73,36 @@ TEST_CASE("experts: gradients are those of the forward pass, for every score and
           parallel::check_layer(layer, 6, 4,
                                 {.sequence = 3, .difference = 1e-4, .tolerance = 1e-6});
         }
+}
+
+TEST_CASE("router: a bias changes what is chosen and no weight, and its gradient are counts") {
+  // logits 3, 2, 1 for both rows; the bias lifts the last expert above the second
+  std::vector<double> weight{3, 2, 1}, bias{0, 0, 0.5}, bias_gradient{0, 0, 0};
+  std::vector<double> const x{1, 1};
+  parallel::router<double> router;
+  router.weight = {"router", {3, 1}};
+  router.weight.trainable = false;
+  router.bias = {"bias", {3}};
+  router.weight.data = weight.data();
+  router.bias.data = bias.data();
+  router.bias.gradient_data = bias_gradient.data();
+  router.top_k = 2;
+  std::vector<std::byte> space(1 << 16);
+  parallel::arena memory({nullptr, space.data(), space.size()});
+  parallel::reference::stream s;
+  parallel::context<parallel::reference::stream> c{s, memory};
+  parallel::router<double>::saved state;
+  router.forward(c, {x.data(), {2, 1}}, state, [](auto&, auto) {});
+  double const total = std::exp(3.0) + std::exp(2.0) + std::exp(1.0);
+  for (index row = 0; row < 2; ++row) {
+    CHECK(state.experts(row, 0) == 0);
+    CHECK(state.experts(row, 1) == 2);
+    CHECK(state.weights(row, 1) == doctest::Approx(std::exp(1.0) / total));
+  }
+  router.backward_weight(c, state);
+  double const scale = parallel::bias_gradient_scale, mean = 4.0 / 3.0;
+  CHECK(bias_gradient ==
+        std::vector<double>{(2 - mean) * scale, -mean * scale, (2 - mean) * scale});
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "support/laws/attention_laws.hpp"
 #include "support/laws/element_laws.hpp"
+#include "support/laws/expert_laws.hpp"
 #include "support/laws/row_laws.hpp"
 
 namespace test {
@@ -48,6 +49,8 @@ void check_row_operations(Device& device, std::uint64_t seed) {
     check_tables<T>(sides);
     check_products<T, T>(sides);
     check_affine<T>(sides);
+    check_routing<T>(sides);
+    check_experts<T>(sides);
     if constexpr (!std::is_integral_v<T>) {
       check_norms<T>(sides);
       check_positions_of_heads<T>(sides);

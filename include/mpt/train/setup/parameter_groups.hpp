@@ -34,10 +34,12 @@ using run_optimizer =
 
 /// Assigns parameters to groups: the first of `param_groups` that matches. A parameter is frozen by
 /// `disable_grad`, by its name in LLM Foundry (`layer_freezing`), or, in a model with adapters,
-/// because it is no adapter. `matrices`: the names that muon trains, if the configuration uses it.
+/// because it is no adapter. `matrices`: the names that muon trains, if the configuration uses it;
+/// those of experts are none, since each is many matrices. `expert_bias_rate`: how far a step, at
+/// most, moves the biases of routers, by the sign of their gradients.
 [[nodiscard]] train::optimizer_groups<run_optimizer> group_parameters(
     optimizer_config const& config, std::vector<std::string> const& names,
-    std::vector<std::string> const& matrices = {});
+    std::vector<std::string> const& matrices = {}, double expert_bias_rate = 0);
 
 /// The groups of a model's parameters.
 template <class Model>
@@ -49,10 +51,14 @@ template <class Model>
                           parts.front() != static_cast<train::part>(net.num_blocks());
     layer.visit_parameters([&](auto const& parameter) {
       names.push_back(parameter.name);
-      if (is_block && parameter.extents.size() == 2) matrices.push_back(parameter.name);
+      bool const holds_experts = parameter.name.find(".ffn.experts.") != std::string::npos ||
+                                 parameter.name.find(".ffn.shared_expert.") != std::string::npos;
+      if (is_block && !holds_experts && parameter.extents.size() == 2)
+        matrices.push_back(parameter.name);
     });
   });
-  return group_parameters(optimizer, names, matrices);
+  auto const& experts = net.config().experts;
+  return group_parameters(optimizer, names, matrices, experts ? experts->bias_rate : 0);
 }
 
 }  // namespace mpt

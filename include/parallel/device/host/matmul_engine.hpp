@@ -30,6 +30,9 @@ struct matmul_arguments {
   dtype input = dtype::f32;
   dtype output = dtype::f32;
   int threads = 1;
+  /// One of many products that differ in m, n and k, as those of experts do: nothing is made for
+  /// its shape that outlives it.
+  bool varies = false;
 };
 
 class matmul_engine {
@@ -38,6 +41,9 @@ class matmul_engine {
 
   /// Whether `multiply` takes these element types (f32·f32→f32, bf16·bf16→bf16 or f32).
   [[nodiscard]] virtual bool supports(dtype input, dtype output) const = 0;
+
+  /// Whether threads may multiply at the same time, each with `threads` 1 and memory of its own.
+  [[nodiscard]] virtual bool serves_threads() const { return false; }
 
   /// Computes the product on the calling thread and `threads - 1` helpers, and returns when it is
   /// complete. May use `memory` until then.

@@ -139,8 +139,8 @@ class stream {
   [[nodiscard]] int threads() const { return options_.threads; }
   [[nodiscard]] matmul_engine const* engine() const { return options_.engine; }
   [[nodiscard]] data_mover* mover() const { return options_.mover; }
-  /// Temporary memory for the running task.
-  [[nodiscard]] workspace& memory() { return workspace_; }
+  /// Temporary memory for the running task, and for each of its threads that multiplies by itself.
+  [[nodiscard]] workspace& memory(std::size_t thread = 0) { return workspaces_[thread]; }
 
  private:
   struct task {
@@ -296,8 +296,9 @@ class stream {
   std::exception_ptr failure_;
   std::vector<std::function<void()>> skipped_waits_;
   bool closing_ = false;
-  workspace workspace_;  // the worker's
-  std::thread worker_;   // last member: starts when all others are constructed
+  std::unique_ptr<workspace[]> workspaces_ =
+      std::make_unique<workspace[]>(static_cast<std::size_t>(std::max(1, options_.threads)));
+  std::thread worker_;  // last member: starts when all others are constructed
 };
 
 }  // namespace parallel::host

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <tuple>
 
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>

@@ -64,26 +64,27 @@ template <class A>
 struct recorded_rows {
   A const* logits;
   A const* scores;
-  A const* slopes;    ///< null: none
-  A const* z_slopes;  ///< null: none
-  index all;          ///< E
-  index set_rows;     ///< rows of a set of `slopes`
-  index z_set_rows;   ///< rows of a set of `z_slopes`
+  A const* slopes;     ///< null: none
+  A const* z_slopes;   ///< null: none
+  index expert_count;  ///< E
+  index set_rows;      ///< rows of a set of `slopes`
+  index z_set_rows;    ///< rows of a set of `z_slopes`
 
   [[nodiscard]] PARALLELLM_HOST_DEVICE routing_sums row(index m) const {
     routing_sums out;
     double total = 0.0, logarithms = 0.0;
-    for (index e = 0; e < all; ++e) {
-      auto const score = static_cast<double>(scores[m * all + e]);
+    for (index e = 0; e < expert_count; ++e) {
+      auto const score = static_cast<double>(scores[m * expert_count + e]);
       total += score;
       if (score > 0.0) logarithms += score * std::log(score);
       if (slopes != nullptr)
-        out.balance += static_cast<double>(slopes[m / set_rows * all + e]) * score;
+        out.balance += static_cast<double>(slopes[m / set_rows * expert_count + e]) * score;
     }
     if (total > 0.0) out.entropy = std::log(total) - logarithms / total;
     if constexpr (!std::is_integral_v<A>)
       if (z_slopes != nullptr) {
-        double const size = softmax_terms::from_row(logits + m * all, all).log_sum();
+        double const size =
+            softmax_terms::from_row(logits + m * expert_count, expert_count).log_sum();
         out.z = static_cast<double>(z_slopes[m / z_set_rows]) * size * size;
       }
     return out;
@@ -123,7 +124,7 @@ struct record_routing_arguments {
             .scores = scores.data(),
             .slopes = slopes.empty() ? nullptr : slopes.data(),
             .z_slopes = z_slopes.empty() ? nullptr : z_slopes.data(),
-            .all = scores.extent(1),
+            .expert_count = scores.extent(1),
             .set_rows = slopes.empty() ? count : count / slopes.extent(0),
             .z_set_rows = z_slopes.empty() ? count : count / z_slopes.extent(0)};
   }

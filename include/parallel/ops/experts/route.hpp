@@ -125,18 +125,19 @@ struct routed_rows {
   std::int32_t* scored;
   A* weights;
   A const* logits;
-  A const* bias;  ///< null: none
-  index all;      ///< E
-  index count;    ///< K
+  A const* bias;       ///< null: none
+  index expert_count;  ///< E
+  index count;         ///< K
   route_options options;
 
   PARALLELLM_HOST_DEVICE void compute(index m) const {
-    A const* const row = logits + m * all;
-    A* const row_scores = scores + m * all;
+    A const* const row = logits + m * expert_count;
+    A* const row_scores = scores + m * expert_count;
     softmax_terms terms;
     if constexpr (!std::is_integral_v<A>)
-      if (options.score == router_score::softmax) terms = softmax_terms::from_row(row, all);
-    for (index e = 0; e < all; ++e) row_scores[e] = score_of(row[e], terms, options.score);
+      if (options.score == router_score::softmax)
+        terms = softmax_terms::from_row(row, expert_count);
+    for (index e = 0; e < expert_count; ++e) row_scores[e] = score_of(row[e], terms, options.score);
     std::int32_t chosen[largest_top_k] = {};
     choose(row, row_scores, chosen);
     double norm = 1.0;
@@ -166,7 +167,7 @@ struct routed_rows {
     std::uint64_t const choice =
         (options.first_row + static_cast<std::uint64_t>(m)) * static_cast<std::uint64_t>(count) +
         static_cast<std::uint64_t>(c);
-    return static_cast<std::int32_t>(choice % static_cast<std::uint64_t>(all));
+    return static_cast<std::int32_t>(choice % static_cast<std::uint64_t>(expert_count));
   }
   [[nodiscard]] PARALLELLM_HOST_DEVICE A weight(A score, double norm) const {
     if constexpr (std::is_integral_v<A>)
@@ -181,8 +182,8 @@ struct routed_rows {
       return static_cast<A>(row_scores[e] + bias[e]);
     };
     auto const any = [](index) { return true; };
-    if (options.groups == 1) return largest_keys(chosen, count, all, key, any);
-    index const size = all / options.groups;
+    if (options.groups == 1) return largest_keys(chosen, count, expert_count, key, any);
+    index const size = expert_count / options.groups;
     auto const group_key = [&](index group) -> A {
       std::int32_t best[2] = {};
       largest_keys(
@@ -192,7 +193,7 @@ struct routed_rows {
     };
     std::int32_t groups[largest_top_k] = {};
     largest_keys(groups, options.chosen_groups, options.groups, group_key, any);
-    largest_keys(chosen, count, all, key, [&](index e) {
+    largest_keys(chosen, count, expert_count, key, [&](index e) {
       for (index g = 0; g < options.chosen_groups; ++g)
         if (e / size == groups[g]) return true;
       return false;
@@ -208,21 +209,22 @@ struct routed_rows_backward {
   A const* logits;
   A const* scores;
   std::int32_t const* scored;
-  A const* slopes;    ///< null: none
-  A const* z_slopes;  ///< null: none
-  index all;          ///< E
-  index count;        ///< K
-  index set_rows;     ///< rows of a set of `slopes`
-  index z_set_rows;   ///< rows of a set of `z_slopes`
+  A const* slopes;     ///< null: none
+  A const* z_slopes;   ///< null: none
+  index expert_count;  ///< E
+  index count;         ///< K
+  index set_rows;      ///< rows of a set of `slopes`
+  index z_set_rows;    ///< rows of a set of `z_slopes`
   route_options options;
 
   PARALLELLM_HOST_DEVICE void compute(index m) const {
-    A const* const slope = slopes == nullptr ? nullptr : slopes + m / set_rows * all;
-    T* const to = dlogits + m * all;
+    A const* const slope = slopes == nullptr ? nullptr : slopes + m / set_rows * expert_count;
+    T* const to = dlogits + m * expert_count;
     if constexpr (std::is_integral_v<A>) {
-      for (index e = 0; e < all; ++e) to[e] = static_cast<T>(score_gradient(m, e, 1, 0, slope));
+      for (index e = 0; e < expert_count; ++e)
+        to[e] = static_cast<T>(score_gradient(m, e, 1, 0, slope));
     } else {
-      A const* const row_scores = scores + m * all;
+      A const* const row_scores = scores + m * expert_count;
       double norm = 1.0, shared = 0.0;
       if (options.norm > 0) {
         norm = 0.0;
@@ -236,14 +238,15 @@ struct routed_rows_backward {
       }
       double weighted = 0.0;
       if (options.score == router_score::softmax)
-        for (index e = 0; e < all; ++e)
+        for (index e = 0; e < expert_count; ++e)
           weighted +=
               static_cast<double>(row_scores[e]) * score_gradient(m, e, norm, shared, slope);
       double const z_slope =
           z_slopes == nullptr ? 0.0 : static_cast<double>(z_slopes[m / z_set_rows]);
-      auto const terms =
-          z_slope == 0.0 ? softmax_terms{} : softmax_terms::from_row(logits + m * all, all);
-      for (index e = 0; e < all; ++e) {
+      auto const terms = z_slope == 0.0
+                             ? softmax_terms{}
+                             : softmax_terms::from_row(logits + m * expert_count, expert_count);
+      for (index e = 0; e < expert_count; ++e) {
         auto const score = static_cast<double>(row_scores[e]);
         double gradient = score_gradient(m, e, norm, shared, slope);
         if (options.score == router_score::softmax) gradient = score * (gradient - weighted);
@@ -251,7 +254,7 @@ struct routed_rows_backward {
         if (options.score == router_score::one) gradient = 0.0;
         if (z_slope != 0.0)
           gradient += z_slope * 2.0 * terms.log_sum() *
-                      terms.share(static_cast<double>(logits[m * all + e]));
+                      terms.share(static_cast<double>(logits[m * expert_count + e]));
         to[e] = static_cast<T>(static_cast<A>(gradient));
       }
     }
@@ -269,12 +272,12 @@ struct routed_rows_backward {
         if constexpr (std::is_integral_v<A>)
           gradient += dweights[c];
         else
-          gradient +=
-              options.scale *
-              (static_cast<double>(dweights[c]) / norm -
-               (options.norm > 0 ? shared * std::pow(static_cast<double>(scores[m * all + e]),
-                                                     options.norm - 1.0)
-                                 : 0.0));
+          gradient += options.scale *
+                      (static_cast<double>(dweights[c]) / norm -
+                       (options.norm > 0
+                            ? shared * std::pow(static_cast<double>(scores[m * expert_count + e]),
+                                                options.norm - 1.0)
+                            : 0.0));
       }
     return gradient;
   }
@@ -339,7 +342,7 @@ struct route_backward_arguments {
             .scored = scored.data(),
             .slopes = slopes.empty() ? nullptr : slopes.data(),
             .z_slopes = z_slopes.empty() ? nullptr : z_slopes.data(),
-            .all = logits.extent(1),
+            .expert_count = logits.extent(1),
             .count = scored.extent(1),
             .set_rows = slopes.empty() ? rows : rows / slopes.extent(0),
             .z_set_rows = z_slopes.empty() ? rows : rows / z_slopes.extent(0),

@@ -24,7 +24,7 @@ void multiply_plain(workspace& memory, matmul_arguments const& p) {
   auto const b = view(p.b, p.transpose_b, p.ldb);
   auto* const c = static_cast<C*>(p.c);
   auto* const addend = static_cast<C const*>(p.addend);
-  if (p.m <= gemm_narrow<T, C>::max_rows)
+  if (p.m <= gemm_narrow<T, C>::max_rows && !p.varies)
     gemm_narrow<T, C>{p.n, p.k, a, b, c, p.ldc, addend}(memory, p.m, p.threads);
   else if (p.k > 0 && has_matrix_unit())
     gemm_amx<T, C>{p.m, p.n, p.k, a, b, c, p.ldc, addend}(memory, p.threads);
@@ -32,37 +32,45 @@ void multiply_plain(workspace& memory, matmul_arguments const& p) {
     gemm<T, C>{p.m, p.n, p.k, a, b, c, p.ldc, addend}(memory, p.threads);
 }
 
-/// Computes a product on the calling thread and helper threads: by the engine if there is one for
-/// the types.
+/// The arguments of a product for engines.
+template <class C, class T>
+[[nodiscard]] matmul_arguments engine_arguments(ops::matmul_arguments<C, T> const& a, int threads) {
+  return {.m = a.c.extent(0),
+          .n = a.c.extent(1),
+          .k = a.a.extent(a.options.transpose_a ? 0 : 1),
+          .a = a.a.data(),
+          .b = a.b.data(),
+          .c = a.c.data(),
+          .lda = a.a.extent(1),
+          .ldb = a.b.extent(1),
+          .ldc = a.c.extent(1),
+          .transpose_a = a.options.transpose_a,
+          .transpose_b = a.options.transpose_b,
+          .addend = a.options.accumulate ? a.addend.data() : nullptr,
+          .input = dtype_of<T>,
+          .output = dtype_of<C>,
+          .threads = threads};
+}
+
+/// Computes a product of float or bf16: by the engine if there is one for the types.
+template <class C, class T>
+void multiply(matmul_engine const* engine, workspace& memory, matmul_arguments const& p) {
+  if (engine != nullptr && p.k > 0 && engine->supports(p.input, p.output))
+    engine->multiply(p, memory);
+  else
+    multiply_plain<C, T>(memory, p);
+}
+
+/// Computes a product on the calling thread and helper threads.
 template <class C, class T>
 void multiply(matmul_engine const* engine, workspace& memory, int threads,
               ops::matmul_arguments<C, T> const& a) {
-  if (a.c.empty()) return;
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>) {
-    matmul_arguments const arguments{.m = a.c.extent(0),
-                                     .n = a.c.extent(1),
-                                     .k = a.a.extent(a.options.transpose_a ? 0 : 1),
-                                     .a = a.a.data(),
-                                     .b = a.b.data(),
-                                     .c = a.c.data(),
-                                     .lda = a.a.extent(1),
-                                     .ldb = a.b.extent(1),
-                                     .ldc = a.c.extent(1),
-                                     .transpose_a = a.options.transpose_a,
-                                     .transpose_b = a.options.transpose_b,
-                                     .addend = a.options.accumulate ? a.addend.data() : nullptr,
-                                     .input = dtype_of<T>,
-                                     .output = dtype_of<C>,
-                                     .threads = threads};
-    if (engine != nullptr && arguments.k > 0 && engine->supports(dtype_of<T>, dtype_of<C>))
-      engine->multiply(arguments, memory);
-    else
-      multiply_plain<C, T>(memory, arguments);
-  } else {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
+    multiply<C, T>(engine, memory, engine_arguments(a, threads));
+  else
     parallel_for(threads, a.c.extent(0), 8, [&](index begin, index end) {
       ops::detail::matmul_rows(begin, end, a.c, a.a, a.b, a.options, a.addend);
     });
-  }
 }
 
 }  // namespace detail

@@ -2,7 +2,8 @@
 // the processor supports it at full speed.
 //
 // The code of a product is generated once for each combination of shape, strides, types and number
-// of threads, and cached in the engine. One engine serves any number of streams: primitives use the
+// of threads, and cached in the engine. Products that vary share code for all shapes, which is as
+// fast from some hundred rows on. One engine serves any number of streams: primitives use the
 // stream's workspace, so they may run at the same time. The threads of oneDNN are OpenMP's; their
 // number is set for the calling thread before each call. Link with -ldnnl, compile with -fopenmp.
 #pragma once
@@ -38,6 +39,8 @@ class onednn_engine final : public matmul_engine {
     return input == dtype::bf16 && (output == dtype::bf16 || output == dtype::f32) && has_bf16();
   }
 
+  [[nodiscard]] bool serves_threads() const override { return true; }
+
   /// Throws `error` with oneDNN's message when oneDNN refuses the product.
   void multiply(matmul_arguments const& p, workspace& memory) const override {
     if (p.m == 0 || p.n == 0) return;
@@ -48,7 +51,7 @@ class onednn_engine final : public matmul_engine {
       std::byte* const space = memory.take(packing + product->scratch_bytes());
       std::byte* const scratch = space + packing;
       dnnl::stream stream(engine_);
-      dnnl::memory b(product->b, engine_, const_cast<void*>(p.b));
+      dnnl::memory b(b_of(p), engine_, const_cast<void*>(p.b));
       if (product->packs) {
         dnnl::memory packed(product->packed_b, engine_, space);
         product->pack.execute(stream,
@@ -58,13 +61,13 @@ class onednn_engine final : public matmul_engine {
         b = packed;
       }
       std::unordered_map<int, dnnl::memory> arguments{
-          {DNNL_ARG_SRC, {product->a, engine_, const_cast<void*>(p.a)}},
+          {DNNL_ARG_SRC, {a_of(p), engine_, const_cast<void*>(p.a)}},
           {DNNL_ARG_WEIGHTS, b},
-          {DNNL_ARG_DST, {product->c, engine_, p.c}},
+          {DNNL_ARG_DST, {c_of(p), engine_, p.c}},
           {DNNL_ARG_SCRATCHPAD, {product->scratch, engine_, scratch}}};
       if (addition_of(p) == addition::other_matrix)
         arguments.insert({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1,
-                          {product->c, engine_, const_cast<void*>(p.addend)}});
+                          {c_of(p), engine_, const_cast<void*>(p.addend)}});
       product->primitive.execute(stream, arguments);
       stream.wait();
     } catch (dnnl::error const& problem) {
@@ -82,7 +85,7 @@ class onednn_engine final : public matmul_engine {
   using desc = dnnl::memory::desc;
 
   struct product_code {
-    desc a, b, c, scratch;
+    desc scratch;
     dnnl::matmul primitive;
     bool packs = false;  // B is copied to the primitive's own layout first
     desc packed_b, pack_scratch;
@@ -121,10 +124,20 @@ class onednn_engine final : public matmul_engine {
             transpose ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
   }
 
+  [[nodiscard]] static desc a_of(matmul_arguments const& p) {
+    return describe(p.input, p.m, p.k, p.lda, p.transpose_a);
+  }
+  [[nodiscard]] static desc b_of(matmul_arguments const& p) {
+    return describe(p.input, p.k, p.n, p.ldb, p.transpose_b);
+  }
+  [[nodiscard]] static desc c_of(matmul_arguments const& p) {
+    return describe(p.output, p.m, p.n, p.ldc, false);
+  }
+
   /// Whether copying B first is faster: rows a multiple of 4 KiB apart map to the same few lines of
   /// the nearest cache, so blocks of columns are read at half the speed.
   [[nodiscard]] static bool should_pack(matmul_arguments const& p) {
-    return !p.transpose_b && p.m >= 256 &&
+    return !p.varies && !p.transpose_b && p.m >= 256 &&
            static_cast<std::size_t>(p.ldb) * size_of(p.input) % 4096 == 0;
   }
 
@@ -139,37 +152,32 @@ class onednn_engine final : public matmul_engine {
       return {engine, a, b, c, attributes};
   }
 
-  [[nodiscard]] std::shared_ptr<product_code const> find(matmul_arguments const& p) const {
+  [[nodiscard]] std::shared_ptr<product_code const> find(matmul_arguments p) const {
     auto const added = addition_of(p);
+    if (p.varies) p.m = p.n = p.k = DNNL_RUNTIME_DIM_VAL;
     key const shape_key{p.m,           p.n,           p.k,   p.lda,   p.ldb,    p.ldc,
                         p.transpose_a, p.transpose_b, added, p.input, p.output, p.threads};
     std::scoped_lock const lock(mutex_);  // held while generating: other threads may need the code
     auto& cached = products_[shape_key];
     if (cached == nullptr) {
       auto code = std::make_shared<product_code>();
-      code->a = describe(p.input, p.m, p.k, p.lda, p.transpose_a);
-      code->b = describe(p.input, p.k, p.n, p.ldb, p.transpose_b);
-      code->c = describe(p.output, p.m, p.n, p.ldc, false);
+      desc const b = b_of(p), c = c_of(p);
       dnnl::primitive_attr attributes;
       attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
       dnnl::post_ops post_ops;
       if (added == addition::result) post_ops.append_sum();
-      if (added == addition::other_matrix)
-        post_ops.append_binary(dnnl::algorithm::binary_add, code->c);
+      if (added == addition::other_matrix) post_ops.append_binary(dnnl::algorithm::binary_add, c);
       attributes.set_post_ops(post_ops);
-      code->packed_b = should_pack(p)
-                           ? desc({p.k, p.n}, type_of(p.input), dnnl::memory::format_tag::any)
-                           : code->b;
-      auto const planned =
-          plan<dnnl::matmul>(engine_, code->a, code->packed_b, code->c, attributes);
+      code->packed_b =
+          should_pack(p) ? desc({p.k, p.n}, type_of(p.input), dnnl::memory::format_tag::any) : b;
+      auto const planned = plan<dnnl::matmul>(engine_, a_of(p), code->packed_b, c, attributes);
       code->packed_b = planned.weights_desc();
-      code->packs = code->packed_b != code->b;
+      code->packs = code->packed_b != b;
       code->scratch = planned.scratchpad_desc();
       if (code->packs) {
         dnnl::primitive_attr copying;
         copying.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-        dnnl::reorder::primitive_desc const copy(engine_, code->b, engine_, code->packed_b,
-                                                 copying);
+        dnnl::reorder::primitive_desc const copy(engine_, b, engine_, code->packed_b, copying);
         code->pack_scratch = copy.scratchpad_desc();
         code->pack = dnnl::reorder(copy);
       }

@@ -34,7 +34,8 @@ std::int64_t expert_layer_parameters(model_config const& model) {
   bool const has_bias = !model.no_bias && experts.kind != experts_kind::torch_dmoe;
   return experts.count * (d + ffn_matrix_count(model) * d * expert_hidden(model)) +
          ffn_matrix_count(model) * d * experts.shared_hidden.value_or(0) +
-         (experts.has_shared_gate ? d : 0) + (has_bias ? d : 0);
+                  (experts.has_shared_gate ? d : 0) + (has_bias ? d : 0) +
+         (experts.bias_rate > 0 ? experts.count : 0);
 }
 
 std::int64_t unused_expert_parameters(model_config const& model) {
@@ -63,6 +64,7 @@ void read_experts(config_reader& reader, experts_kind kind, model_config& model)
   experts.uniform = reader.get("uniform_expert_assignment", false);
   experts.loss_weight = reader.get("moe_loss_weight", is_mb ? 0.1 : 0.0);
   experts.z_loss_weight = reader.get("moe_zloss_weight", 0.0);
+  experts.bias_rate = reader.get("moe_bias_update_rate", 0.0);
   if (reader.one_of("moe_balance_set", "microbatch", {"microbatch", "sequence"}) == "sequence")
     experts.balance_set = parallel::balance_set::sequence;
   experts.joins_layers = reader.get("moe_joined_loss", false);
@@ -115,6 +117,7 @@ void check_experts(model_config const& model, std::string_view prefix) {
                     ", the most experts that a token can use");
   for (auto const& [key, value] : {std::pair{"moe_loss_weight", experts.loss_weight},
                                    std::pair{"moe_zloss_weight", experts.z_loss_weight},
+                                   std::pair{"moe_bias_update_rate", experts.bias_rate},
                                    std::pair{"moe_capacity_factor", experts.capacity_factor},
                                    std::pair{"moe_normalize_expert_weights", experts.weight_norm}})
     parallel::require(value >= 0, name(key), " cannot be negative, found ", value);

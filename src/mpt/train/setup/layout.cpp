@@ -112,7 +112,6 @@ void check_divided_experts(std::vector<std::string>& problems, train_config cons
              "the canonical order of reductions needs all experts on each rank");
   add_unless(config.run.corruption_check.interval.count == 0,
              "corruption_check lets a rank compute the rows of another alone; leave it out");
-  add_unless(!config.optimizer.muon, "muon needs whole matrices of experts; use another optimizer");
 }
 
 /// The blocks at which a pipeline stage may begin: no block from there on attends to the keys of a

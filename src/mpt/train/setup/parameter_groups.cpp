@@ -51,7 +51,8 @@ std::vector<std::pair<std::string, double>> learning_rates(optimizer_config cons
 
 train::optimizer_groups<run_optimizer> group_parameters(optimizer_config const& config,
                                                         std::vector<std::string> const& names,
-                                                        std::vector<std::string> const& matrices) {
+                                                        std::vector<std::string> const& matrices,
+                                                        double expert_bias_rate) {
   std::map<std::string, parallel::segment_key> keys;
   for (auto const& name : names) keys[name];
   std::vector<run_optimizer> optimizers{make_optimizer(config.name, config)};
@@ -64,6 +65,13 @@ train::optimizer_groups<run_optimizer> group_parameters(optimizer_config const& 
   if (config.muon) {
     optimizers.emplace_back(*config.muon);
     for (auto const& name : matrices) keys[name].group = 1;
+  }
+  if (expert_bias_rate > 0) {
+    auto const number = static_cast<int>(optimizers.size());
+    for (auto& [name, key] : keys)
+      if (name.ends_with(".ffn.router.expert_bias")) key.group = number;
+    optimizers.emplace_back(
+        parallel::decoupled_lion{.learning_rate = expert_bias_rate, .beta1 = 0, .beta2 = 0});
   }
   for (auto const& pattern : config.disable_grad)
     for (auto const& name : names_matching(pattern, names)) keys[name].trainable = false;

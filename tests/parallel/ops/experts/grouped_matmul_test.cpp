@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <parallel/ops/host/cblas.hpp>
 #include <parallel/ops/host/experts/grouped_matmul.hpp>
 #include <parallel/ops/host/onednn.hpp>
 #include <parallel/ops/meta.hpp>
@@ -116,6 +117,7 @@ TEST_CASE_TEMPLATE(
     "grouped_matmul: every engine has the products of each expert's rows, and other rows stay", T,
     float, bf16, double, std::uint64_t) {
   parallel::host::onednn_engine const onednn;
+  parallel::host::cblas_engine const blas;  // it serves one thread at a time
   for (auto const& of : all_segments())
     for (widths const w : {widths{1, 1}, widths{5, 17}, widths{65, 34}})
       for (bool const accumulate : {false, true}) {
@@ -129,6 +131,8 @@ TEST_CASE_TEMPLATE(
           check_products<T>(own, of, w, accumulate);
           parallel::host::stream with_engine({.threads = threads, .engine = &onednn});
           check_products<T>(with_engine, of, w, accumulate);
+          parallel::host::stream with_blas({.threads = threads, .engine = &blas});
+          check_products<T>(with_blas, of, w, accumulate);
         }
       }
 }
@@ -157,6 +161,29 @@ TEST_CASE_TEMPLATE(
             matrix(a, of.rows), matrix(dy, of.rows), matrix(of.ends, 1), true);
       },
       random<accumulate_t<T>>(of.experts * w.in * w.out, 5));
+}
+
+TEST_CASE_TEMPLATE(
+    "grouped_matmul: our own products of a row do not depend on the other rows of its expert", T,
+    float, bf16) {
+  widths const w{1100, 300};
+  ptrdiff_t const rows = 700;
+  auto const a = random<T>(rows * w.in, 1), b = random<T>(w.in * w.out, 2, 0.1);
+  for (bool const transpose_b : {false, true}) {
+    auto const first_row = [&](std::int32_t count) {
+      numbers const ends{count};
+      std::vector<T> c(static_cast<size_t>(rows * w.out));
+      on_host(2, [&](auto& s) {
+        ops::grouped_matmul(s, matrix(c, rows), matrix(a, rows),
+                            matrix(b, transpose_b ? w.out : w.in), matrix(ends, 1),
+                            {.transpose_b = transpose_b});
+      });
+      c.resize(static_cast<size_t>(w.out));
+      return c;
+    };
+    auto const all = first_row(700);
+    for (std::int32_t const count : {1, 2, 5, 12, 300}) CHECK(same_bits(first_row(count), all));
+  }
 }
 
 TEST_CASE("grouped_matmul: shapes that do not belong together are refused by name") {

@@ -19,32 +19,79 @@ namespace parallel::host {
 
 namespace detail {
 
-/// The sum of x[n] w[n] in double, as ops::detail::router_product adds it.
-template <int Lanes, class T>
-[[gnu::always_inline]] inline double router_product(T const* x, T const* w, index width) {
+/// The rows, and the weights, whose products are computed together: their sums fill registers.
+template <int Lanes>
+inline constexpr int router_tile = Lanes / 4;
+
+/// products[i][j] = the sum of rows[i][n] weights[j][n] in double, in the order of
+/// ops::detail::router_product: a register, or several, has the eight sums of a product.
+template <int Lanes, class T, int Tile = router_tile<Lanes>>
+[[gnu::always_inline]] inline void router_products(T const* const (&rows)[Tile],
+                                                   T const* const (&weights)[Tile], index width,
+                                                   double (&products)[Tile][Tile]) {
   constexpr int L = Lanes / 2;  // doubles in one register
-  using doubles = simd::pack<double, L>;
   constexpr int parts = 8 / L;
+  using doubles = simd::pack<double, L>;
+  constexpr auto tile_indices = std::make_integer_sequence<int, Tile>{};
   constexpr auto part_indices = std::make_integer_sequence<int, parts>{};
-  doubles sums[parts];
-  simd::unrolled(
-      part_indices, [&](auto k) __attribute__((always_inline)) { sums[k] = doubles(0.0); });
-  auto const wide = [](auto const& numbers) __attribute__((always_inline)) {
+  doubles sums[Tile][Tile][parts];
+  for (auto& row : sums)
+    for (auto& product : row)
+      for (auto& sum : product) sum = doubles(0.0);
+  auto const load = [](T const* from, index left) __attribute__((always_inline)) {
     doubles out;
-    out.v = __builtin_convertvector(numbers.v, typename doubles::raw);
+    out.v = __builtin_convertvector(simd::load_partial<L>(from, left).v, typename doubles::raw);
     return out;
   };
-  for (index i = 0; i < width; i += 8)
+  auto const add = [&](index n, index left) __attribute__((always_inline)) {
     simd::unrolled(
         part_indices, [&](auto k) __attribute__((always_inline)) {
-          index const begin = i + k * L;
-          index const left = std::max<index>(width - begin, 0);
-          sums[k] += wide(simd::load_partial<L>(x + begin, left)) *
-                     wide(simd::load_partial<L>(w + begin, left));
+          doubles factors[Tile];
+          simd::unrolled(
+              tile_indices, [&](auto j) __attribute__((always_inline)) {
+                factors[j] = load(weights[j] + n + k * L, left - k * L);
+              });
+          simd::unrolled(
+              tile_indices, [&](auto i) __attribute__((always_inline)) {
+                doubles const x = load(rows[i] + n + k * L, left - k * L);
+                simd::unrolled(
+                    tile_indices, [&](auto j) __attribute__((always_inline)) {
+                      sums[i][j][k] += x * factors[j];
+                    });
+              });
         });
-  for (int half = parts / 2; half > 0; half /= 2)
-    for (int k = 0; k < half; ++k) sums[k] += sums[k + half];
-  return simd::sum(sums[0]);
+  };
+  index n = 0;
+  for (; n + 8 <= width; n += 8) add(n, 8);
+  if (n < width) add(n, width - n);
+  for (int i = 0; i < Tile; ++i)
+    for (int j = 0; j < Tile; ++j) {
+      for (int half = parts / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; ++k) sums[i][j][k] += sums[i][j][k + half];
+      products[i][j] = simd::sum(sums[i][j][0]);
+    }
+}
+
+/// The logits of rows [begin, end) of x.
+template <int Lanes, class T>
+[[gnu::always_inline]] inline void write_logits(float* logits, T const* x, T const* weights,
+                                                index begin, index end, index experts,
+                                                index width) {
+  constexpr int tile_side = router_tile<Lanes>;
+  for (index m = begin; m < end; m += tile_side)
+    for (index e = 0; e < experts; e += tile_side) {
+      T const* rows[tile_side];
+      T const* columns[tile_side];
+      for (int i = 0; i < tile_side; ++i) {  // the last ones again where there are fewer
+        rows[i] = x + std::min(m + i, end - 1) * width;
+        columns[i] = weights + std::min(e + i, experts - 1) * width;
+      }
+      double products[tile_side][tile_side];
+      router_products<Lanes, T>(rows, columns, width, products);
+      for (index i = 0; i < std::min<index>(tile_side, end - m); ++i)
+        for (index j = 0; j < std::min<index>(tile_side, experts - e); ++j)
+          logits[(m + i) * experts + e + j] = static_cast<float>(products[i][j]);
+    }
 }
 
 /// Enqueues an operation whose parts are rows, with `columns` elements of work each.
@@ -64,14 +111,13 @@ void run_operation(stream& s, ops::router_logits_arguments<T> const& a) {
   index const width = a.x.extent(1), experts = a.logits.extent(1);
   if constexpr (simd_element<T>)
     s.enqueue({a.name}, [=, threads = s.threads()] {
-      for_rows(
-          threads, a.x.extent(0), width * experts,
-          [ =, to = a.logits.data(), from = a.x.data(), weights = a.weight.data() ](
-              auto lanes, index m) __attribute__((always_inline)) {
-            for (index e = 0; e < experts; ++e)
-              to[m * experts + e] = static_cast<float>(
-                  detail::router_product<lanes>(from + m * width, weights + e * width, width));
-          });
+      index const grain = (block_rows(width * experts) + 3) / 4 * 4;
+      parallel_for(threads, a.x.extent(0), grain, [&](index begin, index end) {
+        simd::dispatch([&](auto lanes) __attribute__((always_inline)) {
+          detail::write_logits<lanes>(a.logits.data(), a.x.data(), a.weight.data(), begin, end,
+                                      experts, width);
+        });
+      });
     });
   else
     detail::run_rows(s, a, width * experts);

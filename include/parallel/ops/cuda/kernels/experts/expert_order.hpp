@@ -59,37 +59,38 @@ struct count_choices {
   std::int32_t* counts;
   std::int32_t const* experts;
   choice_chunks chunks;
-  index all;  // experts
+  index expert_count;  // experts
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     for (index k = b.block(); k < chunks.count(); k += b.blocks())
-      for_each_in_block(b, static_cast<std::size_t>(all), [&](std::size_t e) {
+      for_each_in_block(b, static_cast<std::size_t>(expert_count), [&](std::size_t e) {
         std::int32_t count = 0;
         for (index i = chunks.begin(k); i < chunks.begin(k + 1); ++i)
           count += experts[i] == static_cast<std::int32_t>(e) ? 1 : 0;
-        counts[k * all + static_cast<index>(e)] = count;
+        counts[k * expert_count + static_cast<index>(e)] = count;
       });
   }
 };
 
 /// From the counts: earlier[k,e], the choices of e in the sequence of chunk k before it, which
-/// replaces the counts; kept[k,e], those in earlier sequences that the capacity leaves; begins[e],
-/// the first place of an expert, which may be beyond its block; ends and lost as
+/// replaces the counts; retained[k,e], those in earlier sequences that the capacity leaves;
+/// begins[e], the first place of an expert, which may be beyond its block; ends and lost as
 /// ops::expert_order has them. One block. Shared memory: `shared_bytes`.
 struct add_chunks {
   std::int32_t* earlier;
-  std::int32_t* kept;
+  std::int32_t* retained;
   std::int32_t* begins;
   std::int32_t* ends;
   std::int32_t* lost;
   choice_chunks chunks;
-  index all;     // experts
-  index blocks;  // of places
+  index expert_count;  // experts
+  index blocks;        // of places
   index block_rows, capacity;
 
   [[nodiscard]] std::size_t shared_bytes() const {
-    return (2 * std::size_t{warp_size} + static_cast<std::size_t>(all)) * sizeof(std::int32_t);
+    return (2 * std::size_t{warp_size} + static_cast<std::size_t>(expert_count)) *
+           sizeof(std::int32_t);
   }
 
   template <class Block>
@@ -97,14 +98,14 @@ struct add_chunks {
     auto* const sums = b.template shared<std::int32_t>();
     std::int32_t* const totals = sums + 2 * warp_size;
     std::int32_t dropped = 0, full = 0;
-    for_each_in_block(b, static_cast<std::size_t>(all),
+    for_each_in_block(b, static_cast<std::size_t>(expert_count),
                       [&](std::size_t e) { totals[e] = add(static_cast<index>(e), dropped); });
     b.sync();
     for_each_in_block(b, static_cast<std::size_t>(blocks), [&](std::size_t block) {
       auto const begin = static_cast<std::int32_t>(static_cast<index>(block) * block_rows);
       auto const limit = static_cast<std::int32_t>(begin + block_rows);
       auto end = begin;
-      index const share = all / blocks;
+      index const share = expert_count / blocks;
       for (index e = static_cast<index>(block) * share; e < (static_cast<index>(block) + 1) * share;
            ++e) {
         begins[e] = end;
@@ -136,13 +137,14 @@ struct add_chunks {
     };
     for (index first = 0; first < count; first += ahead) {
       std::int32_t counts[ahead];
-      unrolled<ahead>(
-          [&](unsigned i) { counts[i] = first + i < count ? earlier[(first + i) * all + e] : 0; });
+      unrolled<ahead>([&](unsigned i) {
+        counts[i] = first + i < count ? earlier[(first + i) * expert_count + e] : 0;
+      });
       unrolled<ahead>([&](unsigned i) {
         if (first + i >= count) return;
         if ((first + i) % of_sequence == 0) end_sequence();
-        earlier[(first + i) * all + e] = in_sequence;
-        kept[(first + i) * all + e] = total;
+        earlier[(first + i) * expert_count + e] = in_sequence;
+        retained[(first + i) * expert_count + e] = total;
         in_sequence += counts[i];
       });
     }
@@ -156,24 +158,24 @@ struct place_choices {
   std::int32_t* places;
   std::int32_t const* experts;
   std::int32_t const* earlier;
-  std::int32_t const* kept;
+  std::int32_t const* retained;
   std::int32_t const* begins;
   choice_chunks chunks;
-  index all;    // experts
-  index share;  // experts of a block of places
+  index expert_count;  // experts
+  index share;         // experts of a block of places
   index block_rows, capacity;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     for (index k = b.block(); k < chunks.count(); k += b.blocks())
-      for_each_in_block(b, static_cast<std::size_t>(all),
+      for_each_in_block(b, static_cast<std::size_t>(expert_count),
                         [&](std::size_t e) { place(k, static_cast<index>(e)); });
   }
 
  private:
   PARALLELLM_DEVICE void place(index chunk, index e) const {
-    std::int32_t in_sequence = earlier[chunk * all + e];
-    std::int32_t const first = begins[e] + kept[chunk * all + e];
+    std::int32_t in_sequence = earlier[chunk * expert_count + e];
+    std::int32_t const first = begins[e] + retained[chunk * expert_count + e];
     index const limit = (e / share + 1) * block_rows;
     for (index i = chunks.begin(chunk); i < chunks.begin(chunk + 1); ++i) {
       if (experts[i] != static_cast<std::int32_t>(e)) continue;
@@ -189,15 +191,16 @@ template <class A>
 struct add_set_counts {
   A* counts;
   std::int32_t const* chunk_counts;
-  index sets, chunks_of_set, all;
+  index sets, chunks_of_set, expert_count;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
-    for_each_in_grid(b, static_cast<std::size_t>(sets * all), [this](std::size_t i) {
-      index const set = static_cast<index>(i) / all, e = static_cast<index>(i) % all;
+    for_each_in_grid(b, static_cast<std::size_t>(sets * expert_count), [this](std::size_t i) {
+      index const set = static_cast<index>(i) / expert_count,
+                  e = static_cast<index>(i) % expert_count;
       std::int32_t sum = 0;
       for (index k = set * chunks_of_set; k < (set + 1) * chunks_of_set; ++k)
-        sum += chunk_counts[k * all + e];
+        sum += chunk_counts[k * expert_count + e];
       counts[i] = static_cast<A>(sum);
     });
   }

@@ -23,7 +23,7 @@ struct record_routing {
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     auto* const memory = b.template shared<double>();
-    for_each_in_block(b, static_cast<std::size_t>(rows.all), [this](std::size_t e) {
+    for_each_in_block(b, static_cast<std::size_t>(rows.expert_count), [this](std::size_t e) {
       index found = 0;
       for (index i = 0; i < choices; ++i)
         found += experts[i] == static_cast<std::int32_t>(e) ? 1 : 0;
@@ -35,7 +35,7 @@ struct record_routing {
     sums.balance = combine_block(b, sums.balance, memory, plus{});
     sums.z = combine_block(b, sums.z, memory + warp_size, plus{});
     sums.entropy = combine_block(b, sums.entropy, memory + 2 * warp_size, plus{});
-    if (b.thread() == 0) ops::detail::add_routing(record + rows.all, sums, count, lost);
+    if (b.thread() == 0) ops::detail::add_routing(record + rows.expert_count, sums, count, lost);
   }
 };
 
