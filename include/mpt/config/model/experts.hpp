@@ -30,8 +30,8 @@ struct experts_config {
   std::optional<std::int64_t> hidden;  ///< width of an expert; none: that of the FFN
   double weight_norm = 0;              ///< moe_normalize_expert_weights; 0: none
   double loss_weight = 0;              ///< moe_loss_weight, divided by the layers
-    double bias_rate = 0;  ///< moe_bias_update_rate: of a bias that balances without a loss; 0: none
-  double z_loss_weight = 0;             ///< moe_zloss_weight
+  double bias_rate = 0;  ///< moe_bias_update_rate: of a bias that balances without a loss; 0: none
+  double z_loss_weight = 0;  ///< moe_zloss_weight
   parallel::balance_set balance_set = parallel::balance_set::microbatch;
   bool joins_layers = false;   ///< the balancing loss is transformers', with means over all layers
   double jitter = 0;           ///< moe_jitter_eps
