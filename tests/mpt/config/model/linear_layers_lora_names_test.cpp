@@ -55,10 +55,10 @@ TEST_CASE(
     CHECK(mpt::targets_from_peft(model, "q_proj") == names{"attn.Wq"});
     CHECK(mpt::targets_from_peft(model, "gate_proj").empty());
     CHECK(mpt::targets_from_peft(model, "w2").empty());
-    CHECK(mpt::to_peft_json({.targets = {"attn.Wq"}}, model).at("fan_in_fan_out") == false);
+    CHECK(mpt::to_peft_json({.targets = {"attn.Wq"}}, {}, model).at("fan_in_fan_out") == false);
   }
   auto const gpt2 = model_of("gpt2", mpt::ffn_kind::mptmlp, true);
-  CHECK(mpt::to_peft_json({.targets = {"attn.Wqkv"}}, gpt2).at("fan_in_fan_out") == true);
+  CHECK(mpt::to_peft_json({.targets = {"attn.Wqkv"}}, {}, gpt2).at("fan_in_fan_out") == true);
 }
 
 TEST_CASE("adapters of an MPT: PEFT and the model name a layer alike") {
