@@ -71,8 +71,9 @@ struct mixture {
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& state) const {
-    routed.backward_weight(c, state.routed);
-    if (shared) shared->backward_weight(c, state.shared);
+    auto inner = c.for_all_rows();
+    routed.backward_weight(inner, state.routed);
+    if (shared) shared->backward_weight(inner, state.shared);
     if (bias.has_gradient()) ops::add_bias_backward(c.stream, bias.gradient(), state.dy);
   }
 

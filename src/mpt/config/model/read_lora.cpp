@@ -78,9 +78,9 @@ namespace {
 /// Whether the family stores its linear layers as [in, out].
 [[nodiscard]] bool is_stored_transposed(model_config const& model) {
   auto const* const family = find_family(model.family);
-  return family != nullptr && std::ranges::any_of(family->layers, [](stored_layer const& layer) {
-           return layer.form == tensor_form::transposed;
-         });
+  if (family == nullptr) return false;
+  auto const stored = stored_names_of(*family, "transformer.blocks.0.attn.out_proj");
+  return stored && stored->form == tensor_form::transposed;
 }
 
 /// Whether `name` can be a layer's name or the end of one, and is not a regular expression.

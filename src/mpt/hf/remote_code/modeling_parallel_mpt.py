@@ -77,7 +77,7 @@ class Mixture(nn.Module):
         names = ("w1", "v1", "w2") if self.ffn.get("mlp_type") == "glu" else ("w1", "w2")
         matrices = lambda rows: nn.ParameterDict({name: nn.Parameter(torch.empty(rows, d)) for name in names})
         self.act, self.count = activation_of(self.ffn), self.ffn["moe_num_experts"]
-                self.router = nn.ModuleDict({"layer": nn.Linear(d, self.count, bias=False)})
+        self.router = nn.ModuleDict({"layer": nn.Linear(d, self.count, bias=False)})
         if self.ffn.get("moe_bias_update_rate"):
             self.router.register_parameter("expert_bias", nn.Parameter(torch.zeros(self.count)))
         self.experts = nn.Module()
@@ -101,7 +101,7 @@ class Mixture(nn.Module):
             x = x * (1 + ffn["moe_jitter_eps"] * (2 * torch.rand_like(x) - 1))
         logits = F.linear(widened(x), widened(self.router["layer"].weight))
         scores = logits.softmax(dim=-1)
-                biased = scores + self.router.expert_bias if ffn.get("moe_bias_update_rate") else scores
+        biased = scores + self.router.expert_bias if ffn.get("moe_bias_update_rate") else scores
         chosen = biased.topk(ffn["moe_top_k"], dim=-1).indices
         weights = scores.gather(-1, chosen)
         if ffn.get("moe_normalize_expert_weights"):

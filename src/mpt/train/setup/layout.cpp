@@ -156,6 +156,11 @@ void check_pipeline(std::vector<std::string>& problems, model_config const& mode
                     parallelism_config const& parallelism) {
   auto const& p = parallelism;
   if (p.pipeline == 1) return;
+  if (model.experts && model.experts->joins_layers && model.experts->loss_weight > 0)
+    problems.push_back(parallel::concat(
+        "pipeline ", p.pipeline,
+        ": the balancing loss of all layers together needs them on one rank; set pipeline to 1, or "
+        "ffn_config.moe_joined_loss (output_router_logits of a family) to false"));
   auto const blocks = static_cast<int>(model.n_layers);
   if (blocks < p.stages()) {
     problems.push_back(

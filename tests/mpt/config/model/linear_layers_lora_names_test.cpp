@@ -6,6 +6,8 @@
 
 #include <mpt/config/model/family.hpp>
 #include <mpt/config/model/linear_layers.hpp>
+#include <mpt/config/model/lora.hpp>
+#include <mpt/config/model/read_lora.hpp>
 
 namespace lora_names_test {
 
@@ -42,6 +44,21 @@ TEST_CASE("adapters of a GPT-2: c_proj names two layers of each block, and each 
   CHECK(mpt::target_to_peft(model, "attn.out_proj") == "attn.c_proj");
   CHECK(mpt::target_to_peft(model, "ffn.down_proj") == "mlp.c_proj");
   CHECK(mpt::target_to_peft(model, "attn.Wqkv") == "c_attn");
+}
+
+TEST_CASE(
+    "adapters of a family with experts are for attention, and stored as PEFT stores a Linear's") {
+  for (std::string const family : {"mixtral", "olmoe", "qwen2_moe", "qwen3_moe"}) {
+    CAPTURE(family);
+    auto model = model_of(family, mpt::ffn_kind::mptglu, false);
+    model.experts.emplace().count = 4;
+    CHECK(mpt::targets_from_peft(model, "q_proj") == names{"attn.Wq"});
+    CHECK(mpt::targets_from_peft(model, "gate_proj").empty());
+    CHECK(mpt::targets_from_peft(model, "w2").empty());
+    CHECK(mpt::to_peft_json({.targets = {"attn.Wq"}}, {}, model).at("fan_in_fan_out") == false);
+  }
+  auto const gpt2 = model_of("gpt2", mpt::ffn_kind::mptmlp, true);
+  CHECK(mpt::to_peft_json({.targets = {"attn.Wqkv"}}, {}, gpt2).at("fan_in_fan_out") == true);
 }
 
 TEST_CASE("adapters of an MPT: PEFT and the model name a layer alike") {

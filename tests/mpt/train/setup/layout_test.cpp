@@ -142,6 +142,21 @@ TEST_CASE("layout: a stage boundary between a block and the block with its keys 
   CHECK(refusal(config, 2).empty());
 }
 
+TEST_CASE("layout: a balancing loss of all layers together refuses a pipeline") {
+  auto config = configuration();
+  auto& experts = config.model.experts.emplace();
+  experts.joins_layers = true;
+  experts.loss_weight = 0.1;
+  config.execution.parallelism.pipeline = 2;
+  CHECK(
+      refusal(config, 2) ==
+      "parallelism: pipeline 2: the balancing loss of all layers together needs them on one rank; "
+      "set pipeline to 1, or ffn_config.moe_joined_loss (output_router_logits of a family) to "
+      "false");
+  config.model.experts->joins_layers = false;
+  CHECK(refusal(config, 2).empty());
+}
+
 TEST_CASE("layout: one message has all errors of a layout") {
   auto config = configuration();
   config.execution.parallelism.tensor = 13;
