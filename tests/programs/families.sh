@@ -34,7 +34,11 @@ configure gemma3 '{"model_type": "gemma3_text", "hidden_size": 48, "num_hidden_l
   "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "head_dim": 16, "sliding_window": 9,
   "max_position_embeddings": 64, "layer_types": ["sliding_attention", "full_attention"]}'
 
-for family in llama neox gpt2 olmo2 phi3 gemma3; do
+configure qwen3_moe '{"model_type": "qwen3_moe", "hidden_size": 48, "num_hidden_layers": 2, "vocab_size": 512,
+  "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "moe_intermediate_size": 32, "head_dim": 16,
+  "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": true, "max_position_embeddings": 64}'
+
+for family in llama neox gpt2 olmo2 phi3 gemma3 qwen3_moe; do
   sed "s|^model:.*|model: {name: hf_causal_lm, pretrained_model_name_or_path: $family, pretrained: false}|;
     /^  *resid_pdrop/d" small.yaml > "$family.yaml"
   run() { # name, more arguments
@@ -52,6 +56,7 @@ for family in llama neox gpt2 olmo2 phi3 gemma3; do
   run tensor ranks=2 parallelism.tensor=2
   run pipeline ranks=2 parallelism.pipeline=2
   run context ranks=2 parallelism.context=2
+  if [[ $family == qwen3_moe ]]; then run zero ranks=4 zero_stage=3 parallelism.expert=2; fi
   for layout in zero tensor pipeline context; do
     near "$family-one.losses" "$family-$layout.losses" 2e-5 ||
       fail "$family: $layout has other losses: $(paste "$family-one.losses" "$family-$layout.losses")"
