@@ -259,13 +259,12 @@ TEST_CASE("gguf model: experts' matrices are one tensor, those of down projectio
                                                {"shared_expert_intermediate_size", 3}});
   CHECK(hf::gguf_gaps(model).empty());
   std::string const ffn = "transformer.blocks.1.ffn.";
-  std::vector<hf::named_shape> const parameters = {{ffn + "experts.mlp.v1", {4, 3}},
-                                                   {ffn + "experts.mlp.w2", {4, 3}},
-                                                   {ffn + "shared_expert.w2", {3, 2}},
-                                                   {ffn + "shared_expert_gate.weight", {1, 3}},
-                                                   {ffn + "router.layer.weight", {2, 3}}};
+  std::vector<hf::named_shape> const parameters = {
+      {ffn + "experts.mlp.v1", {4, 3}},      {ffn + "experts.mlp.w2", {4, 3}},
+      {ffn + "shared_expert.w2", {3, 2}},    {ffn + "shared_expert_gate.weight", {1, 3}},
+      {ffn + "router.layer.weight", {2, 3}}, {"lm_head.weight", {6, 3}}};
   auto const sources = hf::gguf_sources(model, parameters, hf::precision::bf16);
-  REQUIRE(sources.size() == 5);
+  REQUIRE(sources.size() == 6);
   CHECK(sources[0].tensor.name == "blk.1.ffn_up_exps.weight");
   CHECK(sources[0].tensor.extents == std::vector<index>{2, 2, 3});
   CHECK(elements_of(sources[0], parameters) ==
