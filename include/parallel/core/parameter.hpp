@@ -207,8 +207,8 @@ class parameter : public parameter_base<T> {
   /// Empty when absent or frozen. `source`: the rank whose rows' gradient it is, where
   /// source_stride is set.
   [[nodiscard]] tensor_view<gradient_type, N> gradient(index source = 0) const {
-    auto* const first = this->gradient_data;
-    return {first == nullptr ? first : first + source * this->source_stride,
+    auto* const base = this->gradient_data;
+    return {base == nullptr ? base : base + source * this->source_stride,
             this->trainable ? dims() : shape<N>{}};
   }
 

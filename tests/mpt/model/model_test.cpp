@@ -83,8 +83,9 @@ mpt::model_config all_attention_options() {
   return m;
 }
 
-/// A model whose second block has five experts of two and one for all tokens, with all losses.
-mpt::model_config with_experts() {
+/// A model whose second block has five experts of two, with all losses, and either biases or an
+/// expert for all tokens.
+mpt::model_config with_experts(bool has_shared_expert) {
   mpt::model_config m;
   m.d_model = 12;
   m.n_heads = 6;
@@ -100,9 +101,10 @@ mpt::model_config with_experts() {
                .loss_weight = 0.3,
                .z_loss_weight = 0.1,
                .balance_set = parallel::balance_set::sequence,
-               .shared_hidden = 6,
-               .has_shared_gate = true,
                .dense_layers = {0}};
+  m.no_bias = has_shared_expert;
+  m.experts->has_shared_gate = has_shared_expert;
+  if (has_shared_expert) m.experts->shared_hidden = 6;
   check_model(m, "");
   return m;
 }
@@ -350,13 +352,19 @@ TEST_CASE("model, unequal tensor slices: all layouts give one rank's gradients")
 
 TEST_CASE(
     "model with experts: all layouts give one rank's gradients, also where ranks divide experts") {
-  auto const reference = check_layouts(with_experts(), {2, 3});
-  CHECK(reference.gradients.contains("transformer.blocks.0.ffn.up_proj.weight"));
-  for (char const* const name :
-       {"router.layer.weight", "experts.mlp.w1", "experts.mlp.v1", "experts.mlp.w2", "experts.bias",
-        "shared_expert.w2", "shared_expert_gate.weight"})
-    CHECK(reference.gradients.contains(parallel::concat("transformer.blocks.1.ffn.", name)));
-  CHECK(reference.gradients.at("transformer.blocks.1.ffn.experts.mlp.v1").size() == 5 * 8 * 12);
+  for (bool const has_shared_expert : {false, true}) {
+    CAPTURE(has_shared_expert);
+    auto const reference = check_layouts(with_experts(has_shared_expert), {2, 3});
+    std::string const block = "transformer.blocks.1.ffn.";
+    CHECK(reference.gradients.contains("transformer.blocks.0.ffn.up_proj.weight"));
+    for (char const* const name :
+         {"router.layer.weight", "experts.mlp.w1", "experts.mlp.v1", "experts.mlp.w2"})
+      CHECK(reference.gradients.contains(block + name));
+    CHECK(reference.gradients.contains(block + "experts.bias") == !has_shared_expert);
+    for (char const* const name : {"shared_expert.w2", "shared_expert_gate.weight"})
+      CHECK(reference.gradients.contains(block + name) == has_shared_expert);
+    CHECK(reference.gradients.at(block + "experts.mlp.v1").size() == 5 * 8 * 12);
+  }
 }
 
 TEST_CASE("dropout: each dropout changes the loss, and equal seeds give equal losses") {
