@@ -60,7 +60,7 @@ configure gemma3 '{"model_type": "gemma3_text", "num_key_value_heads": 2, "head_
 configure glm4 '{"model_type": "glm4", "num_key_value_heads": 2, "head_dim": 12, '"$sizes"'}'
 experts='"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24'
 configure mixtral '{"model_type": "mixtral", "num_key_value_heads": 2, "num_local_experts": 3, '"$sizes"'}'
-configure olmoe '{"model_type": "olmoe", "num_experts": 4, '"$sizes"'}'
+configure olmoe '{"model_type": "olmoe", "num_experts": 4, "num_experts_per_tok": 3, '"$sizes"'}'
 configure qwen2_moe '{"model_type": "qwen2_moe", "num_key_value_heads": 2, "shared_expert_intermediate_size": 40, '"$experts, $sizes"'}'
 configure qwen3_moe '{"model_type": "qwen3_moe", "num_key_value_heads": 2, "head_dim": 16, "norm_topk_prob": true, '"$experts, $sizes"'}'
 configure dbrx '{"model_type": "dbrx", "d_model": 48, "n_layers": 2, "n_heads": 4, "vocab_size": 512, "max_seq_len": 64,

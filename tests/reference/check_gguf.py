@@ -81,11 +81,11 @@ def stacked(tensors, config):
     for name, tensor in tensors.items():
         if ".experts.mlp." in name:  # DBRX
             tensor = tensor.reshape(config["ffn_config"]["moe_num_experts"], -1, tensor.shape[-1])
-            out[name] = tensor.swapaxes(1, 2) if name.endswith(".w2") else tensor
+            out[name + ".weight"] = tensor.swapaxes(1, 2) if name.endswith(".w2") else tensor
         elif ".shared_expert_gate." in name:
             out[name] = tensor.reshape(-1)
         elif match := re.fullmatch(r"(.*\.experts\.)(\d+)\.(.*)\.weight", name):
-            out.setdefault(match[1] + match[3], {})[int(match[2])] = tensor
+            out.setdefault(f"{match[1]}{match[3]}.weight", {})[int(match[2])] = tensor
         else:
             out[name] = tensor
     return {name: numpy.stack([value[e] for e in range(len(value))]) if isinstance(value, dict) else value
@@ -159,7 +159,7 @@ def check_fields(reader, config, dtype):
                        "expert_feed_forward_length": ("moe_intermediate_size",),
                        "expert_shared_feed_forward_length": ("shared_expert_intermediate_size",)}.items():
         value = next((experts[key] for key in keys if key in experts), None)
-        assert architecture == "mpt" or field.get(f"{architecture}.{name}") == value, name
+        assert value is None or field[f"{architecture}.{name}"] == value, name
     if architecture == "mpt":
         attention = config["attn_config"]
         bias = attention.get("alibi_bias_max", 8) if attention.get("alibi", True) else 0
