@@ -64,7 +64,7 @@ configure olmoe '{"model_type": "olmoe", "num_experts": 4, "num_experts_per_tok"
 configure qwen2_moe '{"model_type": "qwen2_moe", "num_key_value_heads": 2, "shared_expert_intermediate_size": 40, '"$experts, $sizes"'}'
 configure qwen3_moe '{"model_type": "qwen3_moe", "num_key_value_heads": 2, "head_dim": 16, "norm_topk_prob": true, '"$experts, $sizes"'}'
 configure dbrx '{"model_type": "dbrx", "d_model": 48, "n_layers": 2, "n_heads": 4, "vocab_size": 512, "max_seq_len": 64,
-  "attn_config": {"kv_n_heads": 2, "clip_qkv": 8}, "ffn_config": {"ffn_hidden_size": 24, "moe_num_experts": 4, "moe_top_k": 2}}'
+  "attn_config": {"kv_n_heads": 2, "clip_qkv": 8, "rope_theta": 10000.0}, "ffn_config": {"ffn_hidden_size": 24, "moe_num_experts": 4, "moe_top_k": 2}}'
 configure gpt2 '{"model_type": "gpt2", "n_embd": 48, "n_layer": 2, "n_head": 4, "vocab_size": 512, "n_positions": 64}'
 python3 "$source_root/tests/reference/check_gguf.py" "$programs/convert" run \
   {llama,qwen2,qwen3,neox,gpt2,starcoder2,stablelm,olmo2,phi3,smollm3,granite,gemma,gemma2,gemma3,glm4,mixtral,olmoe,qwen2_moe,qwen3_moe,dbrx}-run
