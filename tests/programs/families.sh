@@ -56,8 +56,12 @@ for family in llama neox gpt2 olmo2 phi3 gemma3 qwen3_moe; do
   run tensor ranks=2 parallelism.tensor=2
   run pipeline ranks=2 parallelism.pipeline=2
   run context ranks=2 parallelism.context=2
-  if [[ $family == qwen3_moe ]]; then run zero ranks=4 zero_stage=3 parallelism.expert=2; fi
-  for layout in zero tensor pipeline context; do
+  layouts=(zero tensor pipeline context)
+  if [[ $family == qwen3_moe ]]; then
+    run experts ranks=4 zero_stage=3 parallelism.expert=2
+    layouts+=(experts)
+  fi
+  for layout in "${layouts[@]}"; do
     near "$family-one.losses" "$family-$layout.losses" 2e-5 ||
       fail "$family: $layout has other losses: $(paste "$family-one.losses" "$family-$layout.losses")"
   done
