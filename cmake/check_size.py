@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = {".hpp", ".cpp", ".cu", ".cuh", ".inc"}
-LIMITS = {"product": (("include", "src", "apps"), 132260), "tests": (("tests",), 96130)}
+LIMITS = {"product": (("include", "src", "apps"), 132270), "tests": (("tests",), 96170)}
 
 
 def lines(folders):

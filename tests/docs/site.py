@@ -78,7 +78,7 @@ for section in re.split(r"^## ", strategies, flags=re.MULTILINE)[1:]:
     for file, text in tests:
         code = re.sub(r'"\s*\n\s*"', "", (source / file).read_text())
         for test in re.findall(r'"([^"]+)"', " ".join(text.split())):
-            assert f'TEST_CASE("{test}")' in re.sub(r"TEST_CASE\(\s+", "TEST_CASE(", code), f"{file} has no test '{test}'"
+            assert re.search(rf'TEST_CASE(_TEMPLATE)?\(\s*"{re.escape(test)}"', code), f"{file} has no test '{test}'"
     if title not in ("All together", "Experts"):
         for part in ("```\n", "- **Sent**", "- **Use**", "- **Code**", "- **Proof**"):
             assert part in section, f"docs/strategies.md: '{title}' has no '{part.strip()}'"
