@@ -21,6 +21,15 @@
 
 namespace mpt::hf {
 
+/// The rows of a head of queries or keys that turn; 0: none.
+[[nodiscard]] parallel::index turned_rows(model_config const& model);
+
+/// The place of row i of a head where the two rows that turn together, i and turned / 2 + i of the
+/// first `turned` ones, are neighbours.
+[[nodiscard]] constexpr parallel::index interleaved_row(parallel::index i, parallel::index turned) {
+  return i < turned ? 2 * (i % (turned / 2)) + i / (turned / 2) : i;
+}
+
 /// Elements of a matrix: `columns` of each of `rows` rows.
 struct matrix_block {
   parallel::index row = 0;

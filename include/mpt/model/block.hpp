@@ -11,8 +11,8 @@
 #include <parallel/context_parallel/attention.hpp>
 #include <parallel/layer/activation.hpp>
 #include <parallel/layer/dropout.hpp>
-#include <parallel/layer/either.hpp>
 #include <parallel/layer/feed_forward.hpp>
+#include <parallel/layer/layer_variant.hpp>
 #include <parallel/layer/normed_branch.hpp>
 #include <parallel/layer/recompute.hpp>
 #include <parallel/layer/residual_pair.hpp>
@@ -57,7 +57,7 @@ template <class T, class Comm = any_communicator>
 using mixture = parallel::tensor::mixture<activation<T>, Comm>;
 /// A block's feed-forward layer: which of the two it is, its configuration says.
 template <class T, class Comm = any_communicator>
-using feed_forward = parallel::either<dense_feed_forward<T, Comm>, mixture<T, Comm>>;
+using feed_forward = parallel::layer_variant<dense_feed_forward<T, Comm>, mixture<T, Comm>>;
 
 /// dropout(Layer(norm(x))), where the layer is divided over the tensor axis.
 template <class Layer>
@@ -82,7 +82,7 @@ template <class T, class Comm = any_communicator>
 /// The mixture of experts of a block; null where its feed-forward layer is dense.
 template <class T, class Comm = any_communicator>
 [[nodiscard]] mixture<T, Comm>* find_mixture(block<T, Comm>& layers) {
-    auto& normed = layers.inner.second.inner.inner.inner;  // in recompute<dropout<...>>
+  auto& normed = layers.inner.second.inner.inner.inner;  // in recompute<dropout<...>>
   return std::get_if<mixture<T, Comm>>(&std::get<1>(normed.inner.layers).inner.layer);
 }
 
@@ -90,7 +90,7 @@ template <class T, class Comm = any_communicator>
 template <class T, class Comm = any_communicator>
 [[nodiscard]] typename mixture<T, Comm>::saved& mixture_activations(
     typename block<T, Comm>::saved& activations) {
-    return std::get<1>(activations.inner.second.inner.inner).inner.second;
+  return std::get<1>(activations.inner.second.inner.inner).inner.second;
 }
 
 }  // namespace mpt

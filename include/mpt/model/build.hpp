@@ -364,7 +364,7 @@ class layer_builder {
         out.shared->choose.route.score = parallel::ops::router_score::sigmoid;
       }
     }
-    if (!config_.no_bias && experts.kind != experts_kind::torch_dmoe) {
+    if (has_expert_bias(config_)) {
       out.bias = {prefix + "experts.bias", {config_.d_model}};
       out.bias.replicated(groups_.tensor.replication_outside());
     }

@@ -1,8 +1,12 @@
 // activation: y = f(x), element by element; see ops/pointwise/activation.hpp. It has no parameters.
 #pragma once
 
+#include <span>
+#include <type_traits>
+
 #include <parallel/layer/concepts.hpp>
 #include <parallel/ops/pointwise/activation.hpp>
+#include <parallel/ops/pointwise/elementwise.hpp>
 
 namespace parallel {
 
@@ -53,5 +57,20 @@ struct activation {
 
   void visit_parameters(auto&&) {}
 };
+
+/// The backward pass of a gated product f(x) ∘ factor, for an element-wise layer f: turns the
+/// product's gradient into that of f(x), in place, and gives that of the factor. f(x) is computed
+/// again.
+template <class Activation, class Stream, class T>
+[[nodiscard]] matrix_view<T> gated_backward(context<Stream>& c, Activation const& f,
+                                            std::type_identity_t<matrix_view<T const>> x,
+                                            std::type_identity_t<matrix_view<T const>> factor,
+                                            matrix_view<T> gradient) {
+  typename Activation::saved recomputed;
+  auto const d_factor = f.forward(c, x, recomputed);
+  ops::multiply(c.stream, d_factor.span(), std::span<T const>(gradient.span()));
+  ops::multiply(c.stream, gradient.span(), factor.span());
+  return d_factor;
+}
 
 }  // namespace parallel

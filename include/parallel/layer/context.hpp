@@ -71,34 +71,10 @@ struct context {
   }
 
   /// This context, with results in another arena.
-  [[nodiscard]] context with_memory(arena& other) const {
-    return {stream,
-            other,
-            mode,
-            run_position,
-            sequence,
-            share,
-            document_begins,
-            overwrite_gradients,
-            scratch,
-            sequence_tokens,
-            record};
-  }
+  [[nodiscard]] context with_memory(arena& other) const { return with_resources(stream, other); }
 
   /// This context, on another stream.
-  [[nodiscard]] context with_stream(Stream& other) const {
-    return {other,
-            memory,
-            mode,
-            run_position,
-            sequence,
-            share,
-            document_begins,
-            overwrite_gradients,
-            scratch,
-            sequence_tokens,
-            record};
-  }
+  [[nodiscard]] context with_stream(Stream& other) const { return with_resources(other, memory); }
 
   /// This context for a layer whose input is `x`: a column slice has all rows.
   template <class V>
@@ -163,6 +139,12 @@ struct context {
     if constexpr (requires { stream.note_random_numbers(operation); })
       stream.note_random_numbers(operation);
     return {run_position.seed, operation, run_position.step};
+  }
+
+ private:
+  [[nodiscard]] context with_resources(Stream& other_stream, arena& other_memory) const {
+    return {other_stream,    other_memory,        mode,    run_position,    sequence, share,
+            document_begins, overwrite_gradients, scratch, sequence_tokens, record};
   }
 };
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <type_traits>
 
+#include <parallel/layer/activation.hpp>
 #include <parallel/layer/concepts.hpp>
 #include <parallel/layer/router.hpp>
 #include <parallel/ops/experts/expert_order.hpp>
@@ -99,13 +100,8 @@ struct experts {
                                  state.choices.weights);
     });
     auto const d_hidden = product(c, state.d_results, down, state);
-    if (is_gated()) {
-      typename Activation::saved recomputed;
-      auto const d_factor = activate.forward(c, state.activation_input, recomputed);
-      ops::multiply(c.stream, d_factor.span(), std::span<T const>(d_hidden.span()));
-      ops::multiply(c.stream, d_hidden.span(), state.factor.span());
-      state.d_factor = d_factor;
-    }
+    if (is_gated())
+      state.d_factor = gated_backward(c, activate, state.activation_input, state.factor, d_hidden);
     state.d_activation_input = activate.backward_input(c, d_hidden, state.activate);
     auto const d_rows = exchanged<T>(c, state.rows.extents(), [&](matrix_view<T> gradient) {
       if (is_gated())

@@ -5,6 +5,7 @@
 // Gate and up may be one matrix, whose result is [gate(x) | up(x)].
 #pragma once
 
+#include <parallel/layer/activation.hpp>
 #include <parallel/layer/dropped.hpp>
 #include <parallel/layer/linear.hpp>
 #include <parallel/ops/pointwise/elementwise.hpp>
@@ -71,10 +72,8 @@ struct feed_forward {
       auto const d_activation_input = activate.backward_input(c, d_hidden, state.activate);
       return backward_input_of(up, c, sliced_like(gradient, d_activation_input), state.up);
     }
-    typename Activation::saved recomputed;
-    auto const d_factor = activate.forward(c, state.activation_input, recomputed);
-    ops::multiply(c.stream, d_factor.span(), std::span<T const>(d_hidden.span()));
-    ops::multiply(c.stream, d_hidden.span(), state.factor.span());
+    auto const d_factor =
+        gated_backward(c, activate, state.activation_input, state.factor, d_hidden);
     auto const d_activation_input = activate.backward_input(c, d_hidden, state.activate);
     if (up_has_gate)
       return backward_input_of(

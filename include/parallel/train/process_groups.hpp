@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <parallel/comm/coloring.hpp>
@@ -30,14 +31,18 @@ namespace parallel::train {
   return out;
 }
 
-/// Throws unless `ranks` neighbours among those at positions like `place` can divide experts.
-inline void check_expert_ranks(zero::unit_position const& place, int ranks) {
+/// Why `ranks` neighbours among those at positions like `place` cannot divide experts; empty: they
+/// can.
+[[nodiscard]] inline std::string broken_by_expert_ranks(zero::unit_position const& place,
+                                                        int ranks) {
   bool const fits =
       ranks >= 1 && (place.shards % ranks == 0 ||
                      (ranks % place.shards == 0 && place.replicas % (ranks / place.shards) == 0));
-  require(fits, "experts: ", ranks, " ranks cannot divide experts, where ", place.shards,
-          " ranks have different shards and ", place.replicas,
-          " the same; give a divisor of the one, or that number times a divisor of the other");
+  if (fits) return {};
+  return concat(
+      "experts: ", ranks, " ranks cannot divide experts, where ", place.shards,
+      " ranks have different shards and ", place.replicas,
+      " the same; give a divisor of the one, or that number times a divisor of the other");
 }
 
 namespace detail {
@@ -147,7 +152,7 @@ class process_groups {
   [[nodiscard]] std::optional<expert_groups> connect_experts(int ranks) {
     if (ranks == 1) return std::nullopt;
     auto const dense = place_in(shape(), level_);
-    check_expert_ranks(dense, ranks);
+    if (auto const problem = broken_by_expert_ranks(dense, ranks); !problem.empty()) fail(problem);
     int const shard_count = static_cast<int>(dense.among_experts(ranks).shards);
     auto data = mesh_.template split_along<axis::replicate, axis::shard, axis::context>();
     auto holders = data.split(coloring([ranks](int rank) { return rank % ranks; }), "same experts");

@@ -68,10 +68,10 @@ class partitioned_unit {
         parameters_sharded_(shards_parameters(kind, position)),
         gradients_sharded_(shards_gradients(kind, position, order, reduce_every_microbatch)) {
     require(order == reduction_order::by_rank || position.replicas == 1 ||
-                (position.shards & (position.shards - 1)) == 0,
+                std::has_single_bit(static_cast<std::size_t>(position.shards)),
             "unit ", unit_.name(), ": the canonical tree over replicas needs a power of two of ",
             "shards, there are ", position.shards);
-    require(leaf_sums() == 1 || std::has_single_bit(static_cast<unsigned>(leaf_sums())) ||
+    require(std::has_single_bit(static_cast<unsigned>(leaf_sums())) ||
                 position.shards * position.replicas == 1,
             "unit ", unit_.name(), ": in canonical order a power of two of ranks divides experts, ",
             "there are ", leaf_sums());
@@ -103,7 +103,7 @@ class partitioned_unit {
       }
       memory_.push_back(std::move(m));
     }
-    mark_shared_gradients();
+    mark_gradients();
     if (!parameters_sharded_)
       for (std::size_t s = 0; s < memory_.size(); ++s)
         unit_.bind_values(s, memory_[s].values.data());
@@ -125,6 +125,9 @@ class partitioned_unit {
 
   /// Sums that a leaf of a tree has one after another: one for the rows of each rank of experts.
   [[nodiscard]] int leaf_sums() const { return uses_tree() ? unit_.expert_ranks() : 1; }
+
+  /// Elements of a leaf of a tree.
+  [[nodiscard]] index leaf_size() const { return unit_.trainable_size() * leaf_sums(); }
 
   /// Bytes of the gradients of one use, over all segments.
   [[nodiscard]] std::size_t gradient_bytes() const {
@@ -345,9 +348,10 @@ class partitioned_unit {
   }
 
  private:
-  /// Marks the uses that must add to the gradients of others: all but the exit's, which are the
-  /// first of a step; and those whose microbatches find old values.
-  void mark_shared_gradients() {
+  /// Tells the parameters how layers write gradients: which uses must add to those of others (all
+  /// but the exit's, which are the first of a step), whether microbatches find old values, and
+  /// where the sums of a leaf are.
+  void mark_gradients() {
     bool const is_shared = unit_.uses() > 1 && !uses_tree();
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       for (std::size_t use = unit_.uses(); use-- > 0;) {

@@ -92,9 +92,7 @@ class unit_set {
   /// Bytes of all trees after a step of `leaves` leaves (microbatches with sequences).
   [[nodiscard]] std::size_t tree_bytes(std::size_t leaves) const {
     index elements = 0;
-    for (auto const& unit : units_)
-      elements +=
-          unit.memory.layout().trainable_size() * unit.memory.leaf_sums() * std::ssize(unit.parts);
+    for (auto const& unit : units_) elements += unit.memory.leaf_size() * std::ssize(unit.parts);
     return uses_tree() ? decltype(trees_)::buffers_for(leaves) * sizeof(gradient_type) *
                              static_cast<std::size_t>(elements)
                        : 0;
@@ -130,8 +128,7 @@ class unit_set {
   void begin_gradients(index part, std::optional<int> buffer, bool empty, stream& compute) {
     if (uses_tree() && !empty)
       for_each_use(part, [&](auto& unit, std::size_t use) {
-        auto const size =
-            static_cast<std::size_t>(unit.layout().trainable_size() * unit.leaf_sums());
+        auto const size = static_cast<std::size_t>(unit.leaf_size());
         unit.bind_gradients_to(trees_.begin_leaf(&unit, use, size, *device_), use, false, compute);
       });
     if (!buffer) return;

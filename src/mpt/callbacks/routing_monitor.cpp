@@ -27,7 +27,8 @@ struct layer_record {
 [[nodiscard]] std::vector<layer_record> layers_of(std::span<double const> record,
                                                   std::size_t experts) {
   std::vector<layer_record> out;
-  auto const size = experts + static_cast<std::size_t>(parallel::ops::routing_number_count);
+  auto const size = static_cast<std::size_t>(
+      parallel::ops::routing_record_size(static_cast<parallel::index>(experts)));
   for (std::size_t begin = 0; begin < record.size(); begin += size) {
     auto const layer = record.subspan(begin, size);
     out.push_back({layer.first(experts), layer.subspan(experts)});

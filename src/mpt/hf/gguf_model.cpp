@@ -9,6 +9,7 @@
 #include <variant>
 
 #include <mpt/config/model/gemma_form.hpp>
+#include <mpt/hf/stored_layout.hpp>
 #include <mpt/model/attention_positions.hpp>
 #include <parallel/core/error.hpp>
 
@@ -303,10 +304,7 @@ struct parameter_name {
 }
 
 [[nodiscard]] std::string in_block(std::string_view pattern, parameter_name const& name) {
-  auto const star = pattern.find('*');
-  if (star == std::string_view::npos) return parallel::concat(pattern, name.ending);
-  return parallel::concat(pattern.substr(0, star), name.block, pattern.substr(star + 1),
-                          name.ending);
+  return with_number(pattern, name.block) + name.ending;
 }
 
 /// Collects the tensors of a file.
@@ -376,7 +374,7 @@ class source_list {
     bool const is_down = found->second.find("_down_") != std::string_view::npos;
     index const count = is_shared ? 1 : model_.experts->count;
     index hidden = parameter.extents[0] / count, width = parameter.extents[1];
-    bool const is_gate = hidden == 1 && found->second.find("_inp_") != std::string_view::npos;
+    bool const is_gate = found->second.find("_inp_") != std::string_view::npos;
     if (is_down) std::swap(hidden, width);
     std::vector<index> extents{count, hidden, width};
     extents.erase(extents.begin(), extents.begin() + (is_gate ? 2 : is_shared ? 1 : 0));
@@ -409,8 +407,7 @@ class source_list {
                       .type = is_narrow ? type_ : parallel::checkpoint::element_type::f32,
                       .extents = extents},
            .interleaved_rows = form_.interleaves_rotation && is_turned ? head_dim(model_) : 0,
-           .turned_rows =
-               model_.attn.rope ? model_.attn.rope->rotary_dim.value_or(head_dim(model_)) : 0,
+           .turned_rows = turned_rows(model_),
            .addend = form_.adds_one_to_norms && name.ends_with("_norm.weight") ? 1.0F : 0.0F});
       found = std::prev(sources_.end());
     }
@@ -426,16 +423,14 @@ class source_list {
 
 /// The rows of heads in the file's order: of the `turned` rows of a head row j of the first half,
 /// then row j of the second; then the others.
-[[nodiscard]] std::vector<float> interleave(std::span<float const> rows, std::size_t head_rows,
-                                            std::size_t turned, std::size_t width) {
+[[nodiscard]] std::vector<float> interleave(std::span<float const> rows, index head_rows,
+                                            index turned, index width) {
   std::vector<float> out(rows.size());
-  for (std::size_t row = 0; row * width < rows.size(); ++row) {
-    auto const head = row / head_rows * head_rows;
-    auto const in_head = row % head_rows;
-    auto const target =
-        in_head < turned ? head + 2 * (in_head % (turned / 2)) + in_head / (turned / 2) : row;
-    std::ranges::copy(rows.subspan(row * width, width),
-                      out.begin() + static_cast<std::ptrdiff_t>(target * width));
+  for (index row = 0; row * width < std::ssize(rows); ++row) {
+    index const target = row - row % head_rows + interleaved_row(row % head_rows, turned);
+    std::ranges::copy(
+        rows.subspan(static_cast<std::size_t>(row * width), static_cast<std::size_t>(width)),
+        out.begin() + target * width);
   }
   return out;
 }
@@ -487,9 +482,7 @@ void for_each_gguf_piece(gguf_source const& source, tensor_source const& read,
       if (source.interleaved_rows == 0)
         emit(values);
       else
-        emit(interleave(values, static_cast<std::size_t>(source.interleaved_rows),
-                        static_cast<std::size_t>(source.turned_rows),
-                        static_cast<std::size_t>(width)));
+        emit(interleave(values, source.interleaved_rows, source.turned_rows, width));
     }
 }
 

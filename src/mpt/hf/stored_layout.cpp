@@ -26,18 +26,16 @@ using parallel::index;
 template <class F>
 void for_each_interleaved_run(index rows, index head_rows, index turned, F const& f) {
   for (index head = 0; head < rows; head += head_rows) {
-    for (index i = 0; i < turned; ++i)
-      f(head + i, index{1}, head + 2 * (i % (turned / 2)) + i / (turned / 2));
+    for (index i = 0; i < turned; ++i) f(head + i, index{1}, head + interleaved_row(i, turned));
     if (turned < head_rows) f(head + turned, head_rows - turned, head + turned);
   }
 }
 
-/// The rows of a head that turn.
-[[nodiscard]] index turned_rows(model_config const& model) {
+}  // namespace
+
+index turned_rows(model_config const& model) {
   return model.attn.rope ? model.attn.rope->rotary_dim.value_or(head_dim(model)) : 0;
 }
-
-}  // namespace
 
 stored_layout::stored_layout(model_family const& family, model_config const& model,
                              std::span<named_shape const> parameters) {

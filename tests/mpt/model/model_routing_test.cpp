@@ -107,20 +107,20 @@ std::vector<std::int32_t> routes(weights_by_name const& values, layout const& ru
     mpt::model<bf16> net(m, model_groups);
     parallel::host::device device;
     train::weights<bf16> const weights(net, device);
-    weights.for_each([&](auto const& p, auto held) {
+    weights.for_each([&](auto const& p, auto values_on_device) {
       p.for_each_run(0, p.size(), [&](index first, index size, index global) {
-        std::copy_n(values.at(p.name).begin() + global, size, held.begin() + first);
+        std::copy_n(values.at(p.name).begin() + global, size, values_on_device.begin() + first);
       });
     });
-    auto const all = texts(1000);
+    auto const sequences = texts(1000);
     auto const rank_part = parallel::data::share_of(count, groups.data_rank(), groups.data_ranks());
     parallel::context_parallel::sequence_partition const part(groups.context.rank(),
                                                               run_layout.context, length);
-    auto const own = all.divided(part);
+    auto const rank_sequences = sequences.divided(part);
     for (auto const& share : parallel::data::microbatches(rank_part, run_layout.microbatch)) {
       parallel::host::stream compute({.threads = run_layout.threads});
       parallel::arena memory(device.allocate<std::byte>(std::size_t{64} << 20));
-      auto const batch = own.view(share);
+      auto const batch = rank_sequences.view(share);
       auto const c = train::context_of(net, compute, memory, parallel::pass::training, {}, batch);
       train::stage<mpt::model<bf16>> const blocks(net, {0, m.n_layers, true, false});
       train::pass_memory<mpt::model<bf16>> shared(memory);

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include <parallel/comm/any_communicator.hpp>
-#include <parallel/layer/either.hpp>
 #include <parallel/layer/embedding.hpp>
 #include <parallel/layer/feed_forward.hpp>
+#include <parallel/layer/layer_variant.hpp>
 #include <parallel/layer/linear.hpp>
 #include <parallel/layer/recompute.hpp>
 #include <parallel/layer/sequential.hpp>
@@ -98,7 +98,7 @@ class basic_ring_model {
   using dense_mlp = parallel::feed_forward<ring_square, parallel::tensor::column_linear<ring, Comm>,
                                            parallel::tensor::row_linear<ring, Comm>>;
   using mixture = parallel::tensor::mixture<ring_square, Comm>;
-  using mlp = parallel::either<dense_mlp, mixture>;
+  using mlp = parallel::layer_variant<dense_mlp, mixture>;
   using mixer_branch = parallel::residual<
       parallel::sequential<ring_norm, gather, parallel::tensor::sliced<mixer>, reduce>>;
   using mlp_branch = parallel::residual<parallel::sequential<ring_norm, mlp>>;

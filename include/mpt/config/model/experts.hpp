@@ -53,6 +53,9 @@ class config_reader;
 /// Width of an expert's hidden layer.
 [[nodiscard]] std::int64_t expert_hidden(model_config const& model);
 
+/// Whether the results of a mixture have a bias, as MegaBlocks' have.
+[[nodiscard]] bool has_expert_bias(model_config const& model);
+
 /// The number of blocks with experts.
 [[nodiscard]] std::int64_t expert_layer_count(model_config const& model);
 

@@ -20,6 +20,10 @@ std::int64_t expert_hidden(model_config const& model) {
   return model.experts->hidden.value_or(ffn_hidden(model));
 }
 
+bool has_expert_bias(model_config const& model) {
+  return !model.no_bias && model.experts->kind != experts_kind::torch_dmoe;
+}
+
 std::int64_t ffn_matrix_count(model_config const& model) {
   return model.ffn_type == ffn_kind::mptglu ? 3 : 2;
 }
@@ -31,10 +35,9 @@ std::int64_t expert_layer_count(model_config const& model) {
 std::int64_t expert_layer_parameters(model_config const& model) {
   auto const& experts = *model.experts;
   std::int64_t const d = model.d_model;
-  bool const has_bias = !model.no_bias && experts.kind != experts_kind::torch_dmoe;
   return experts.count * (d + ffn_matrix_count(model) * d * expert_hidden(model)) +
          ffn_matrix_count(model) * d * experts.shared_hidden.value_or(0) +
-                  (experts.has_shared_gate ? d : 0) + (has_bias ? d : 0) +
+         (experts.has_shared_gate ? d : 0) + (has_expert_bias(model) ? d : 0) +
          (experts.bias_rate > 0 ? experts.count : 0);
 }
 
@@ -127,9 +130,8 @@ void check_experts(model_config const& model, std::string_view prefix) {
                                    std::pair{"shared_expert_hidden_size", experts.shared_hidden}})
     parallel::require(!width || (*width >= 1 && *width <= largest_ffn), name(key),
                       " must be from 1 to ", largest_ffn, ", found ", width.value_or(0));
-  bool const has_biases = !model.no_bias && experts.kind != experts_kind::torch_dmoe;
   parallel::require(
-      !experts.shared_hidden || !has_biases, name("shared_expert"),
+      !experts.shared_hidden || !has_expert_bias(model), name("shared_expert"),
       " would have biases in MegaBlocks, which are not supported; set no_bias to true");
   for (auto const layer : experts.dense_layers)
     parallel::require(layer >= 0 && layer < model.n_layers, name("moe_dense_layers"),

@@ -99,12 +99,9 @@ void check_divided_experts(std::vector<std::string>& problems, train_config cons
   auto const add_unless = [&](bool fits, auto const&... parts) {
     if (!fits) problems.push_back(parallel::concat("expert ", degree, ": ", parts...));
   };
-  try {
-    parallel::train::check_expert_ranks(
-        parallel::train::place_in(layout, level_of(config.execution)), degree);
-  } catch (parallel::error const& problem) {
-    problems.emplace_back(problem.what());
-  }
+  auto const place = parallel::train::place_in(layout, level_of(config.execution));
+  if (auto problem = parallel::train::broken_by_expert_ranks(place, degree); !problem.empty())
+    problems.push_back(std::move(problem));
   int const data = data_ranks(layout);
   add_unless(config.data.global_train_batch_size % data == 0, "the ", data,
              " ranks with different sequences need equal shares, but global_train_batch_size is ",

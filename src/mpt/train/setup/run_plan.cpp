@@ -70,21 +70,6 @@ void require_fits(run_plan const& plan) {
           "machines");
 }
 
-namespace {
-
-/// The blocks with experts of which a backward pass runs the feed-forward layer again.
-[[nodiscard]] index recomputed_mixtures(model_config const& model, run_plan const& plan) {
-  index out = 0;
-  for (std::size_t i = 0; i < plan.recompute.size(); ++i) {
-    auto const& r = plan.recompute[i];
-    bool const repeats = r.block || r.feed_forward || r.feed_forward_branch;
-    if (repeats && experts_of_layer(model, static_cast<index>(i)) != nullptr) ++out;
-  }
-  return out;
-}
-
-}  // namespace
-
 std::string describe_layout(execution_config const& execution, training_layout const& layout) {
   auto const& p = execution.parallelism;
   return fmt::format(
@@ -132,6 +117,17 @@ std::string describe_stages(model_config const& model, parallelism_config const&
 }
 
 namespace {
+
+/// The blocks with experts of which a backward pass runs the feed-forward layer again.
+[[nodiscard]] index recomputed_mixtures(model_config const& model, run_plan const& plan) {
+  index out = 0;
+  for (std::size_t i = 0; i < plan.recompute.size(); ++i) {
+    auto const& r = plan.recompute[i];
+    bool const repeats = r.block || r.feed_forward || r.feed_forward_branch;
+    if (repeats && experts_of_layer(model, static_cast<index>(i)) != nullptr) ++out;
+  }
+  return out;
+}
 
 /// What experts the model has, and what it costs to divide them among ranks.
 [[nodiscard]] std::string describe_experts(model_config const& model,

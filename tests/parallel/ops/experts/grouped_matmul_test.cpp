@@ -11,6 +11,7 @@
 #include <parallel/ops/host/onednn.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/ops/reference.hpp>
+#include <parallel/support/files.hpp>
 
 #include "parallel/ops/support.hpp"
 
@@ -187,14 +188,11 @@ TEST_CASE_TEMPLATE(
 }
 
 TEST_CASE("grouped_matmul: shapes that do not belong together are refused by name") {
-  auto const message_of = [](auto const& call) -> std::string {
-    try {
+  auto const message_of = [](auto const& call) {
+    return test::message_of([&] {
       parallel::meta::stream s;
       call(s);
-    } catch (parallel::error const& e) {
-      return e.what();
-    }
-    return "no error";
+    });
   };
   using floats = parallel::matrix_view<float>;
   auto const view = [](ptrdiff_t rows, ptrdiff_t columns) {
@@ -210,8 +208,8 @@ TEST_CASE("grouped_matmul: shapes that do not belong together are refused by nam
     return message_of(
         [=](auto& s) { ops::grouped_matmul(s, c, a, b, ends, {.transpose_b = transpose_b}); });
   };
-  CHECK(multiply(view(8, 5), view(8, 4), view(12, 5), false) == "no error");
-  CHECK(multiply(view(8, 5), view(8, 4), view(15, 4), true) == "no error");
+  CHECK(multiply(view(8, 5), view(8, 4), view(12, 5), false) == "");
+  CHECK(multiply(view(8, 5), view(8, 4), view(15, 4), true) == "");
   CHECK(multiply(view(7, 5), view(8, 4), view(12, 5), false) ==
         differ("grouped_matmul", "the number of rows of C", 7, "that of A", 8));
   CHECK(multiply(view(8, 5), view(8, 4), view(13, 5), false) ==
@@ -227,7 +225,7 @@ TEST_CASE("grouped_matmul: shapes that do not belong together are refused by nam
     return message_of([=](auto& s) { ops::grouped_matmul_weight(s, c, a, b, ends, false); });
   };
   std::string const name = "grouped_matmul_weight";
-  CHECK(weight(view(12, 5), view(8, 4), view(8, 5)) == "no error");
+  CHECK(weight(view(12, 5), view(8, 4), view(8, 5)) == "");
   CHECK(weight(view(12, 5), view(8, 4), view(7, 5)) ==
         differ(name, "the number of rows of A", 8, "that of B", 7));
   CHECK(weight(view(11, 5), view(8, 4), view(8, 5)) ==

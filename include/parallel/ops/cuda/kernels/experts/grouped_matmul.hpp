@@ -49,25 +49,26 @@ struct grouped_matmul {
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& block) const {
     constexpr index tile = product::tile;
-    index const across = (n + tile - 1) / tile;
+    index const tiles_across = (n + tile - 1) / tile;
     index row_tile = 0;  // the first of an expert's rows
     index wanted = block.block();
     for (index q = 0; q < segments.blocks; ++q)
       for (index e = 0; e < segments.experts; ++e) {
         index const begin = segments.begin(q, e), rows = segments.end(q, e) - begin;
         index const end_tile = row_tile + (rows + tile - 1) / tile;
-        for (; wanted < end_tile * across; wanted += block.blocks())
+        for (; wanted < end_tile * tiles_across; wanted += block.blocks())
           product_of(begin, rows, e)
-              .compute_tile(block, (wanted / across - row_tile) * tile, wanted % across * tile);
+              .compute_tile(block, (wanted / tiles_across - row_tile) * tile,
+                            wanted % tiles_across * tile);
         row_tile = end_tile;
       }
   }
 
  private:
   [[nodiscard]] PARALLELLM_DEVICE product product_of(index begin, index rows, index expert) const {
-    T* const to = c + begin * n;
-    return {to,    a + begin * k, b + expert * n * k,       rows, n, k,
-            false, transpose_b,   accumulate ? to : nullptr};
+    T* const target = c + begin * n;
+    return {target, a + begin * k, b + expert * n * k,           rows, n, k,
+            false,  transpose_b,   accumulate ? target : nullptr};
   }
 };
 
@@ -92,13 +93,14 @@ struct grouped_matmul_weight {
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& block) const {
     constexpr index tile = product::tile;
-    index const across = (n + tile - 1) / tile, each = product::tiles(m, n);
+    index const tiles_across = (n + tile - 1) / tile, tiles_of_expert = product::tiles(m, n);
     for (index t = block.block(); t < tiles(); t += block.blocks()) {
-      index const e = t / each, row = t % each / across * tile, column = t % across * tile;
+      index const e = t / tiles_of_expert, row = t % tiles_of_expert / tiles_across * tile,
+                  column = t % tiles_across * tile;
       for (index q = 0; q < segments.blocks; ++q) {
         index const begin = segments.begin(q, e), rows = segments.end(q, e) - begin;
-        C* const to = c + e * m * n;
-        product{to,
+        C* const target = c + e * m * n;
+        product{target,
                 a + begin * m,
                 b + begin * n,
                 m,
@@ -106,7 +108,7 @@ struct grouped_matmul_weight {
                 rows,
                 true,
                 false,
-                accumulate || q > 0 ? to : nullptr}
+                accumulate || q > 0 ? target : nullptr}
             .compute_tile(block, row, column);
       }
     }

@@ -31,13 +31,13 @@ struct router_logits {
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     constexpr index groups = warp_size / sums;  // of a warp, all of which take part in exchanges
-    index const across = (experts + side - 1) / side;
+    index const tiles_across = (experts + side - 1) / side;
     index const warps = static_cast<index>(b.blocks()) * (b.threads() / warp_size);
     index const warp = static_cast<index>(b.block()) * (b.threads() / warp_size) +
                        static_cast<index>(b.thread() / warp_size);
     for (index first = warp * groups; first < tiles(); first += warps * groups) {
       index const tile = first + static_cast<index>(b.thread() % warp_size / sums);
-      index const m = tile / across * side, e = tile % across * side;
+      index const m = tile / tiles_across * side, e = tile % tiles_across * side;
       compute(b, m, e, tile < tiles());
     }
   }
@@ -49,16 +49,17 @@ struct router_logits {
   PARALLELLM_DEVICE void compute(Block& b, index m, index e, bool exists) const {
     unsigned const lane = b.thread() % sums;
     sum total[side][side] = {};
-    T const* from[side];
-    T const* by[side];
+    T const* row_inputs[side];
+    T const* expert_weights[side];
     unrolled<side>([&](unsigned i) {  // the last ones again where there are fewer
-      from[i] = x + (m + i < rows ? m + i : rows - 1) * width;
-      by[i] = weight + (e + i < experts ? e + i : experts - 1) * width;
+      row_inputs[i] = x + (m + i < rows ? m + i : rows - 1) * width;
+      expert_weights[i] = weight + (e + i < experts ? e + i : experts - 1) * width;
     });
     for (index n = lane; exists && n < width; n += sums)
       unrolled<side>([&](unsigned i) {
-        auto const element = static_cast<sum>(from[i][n]);
-        unrolled<side>([&](unsigned j) { total[i][j] += element * static_cast<sum>(by[j][n]); });
+        auto const element = static_cast<sum>(row_inputs[i][n]);
+        unrolled<side>(
+            [&](unsigned j) { total[i][j] += element * static_cast<sum>(expert_weights[j][n]); });
       });
     unrolled<side>([&](unsigned i) {
       unrolled<side>([&](unsigned j) {

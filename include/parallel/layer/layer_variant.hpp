@@ -1,5 +1,5 @@
-// either: one of two layers, chosen when a model is built, such as a dense or a mixed feed-forward
-// layer of a block.
+// layer_variant: one of two layers, chosen when a model is built, such as a dense or a mixed
+// feed-forward layer of a block.
 #pragma once
 
 #include <string_view>
@@ -12,7 +12,7 @@ namespace parallel {
 
 /// Both layers have the same elements, and take and give whole values.
 template <class A, class B>
-struct either {
+struct layer_variant {
   using element = typename A::element;
   using T = element;
 
@@ -30,7 +30,7 @@ struct either {
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& state,
                                        matrix_view<T const> summand = {}) const {
-    return with(state, [&](auto const& chosen, auto& chosen_state) {
+    return visit_chosen(state, [&](auto const& chosen, auto& chosen_state) {
       return forward_onto(chosen, c, x, chosen_state, summand);
     });
   }
@@ -38,18 +38,19 @@ struct either {
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
                                               saved& state,
                                               matrix_view<T const> summand = {}) const {
-    return with(state, [&](auto const& chosen, auto& chosen_state) {
+    return visit_chosen(state, [&](auto const& chosen, auto& chosen_state) {
       return backward_input_onto(chosen, c, dy, chosen_state, summand);
     });
   }
   /// As linear::restore_input.
   void restore_input(saved& state, matrix_view<T const> x) const {
-    with(state,
-         [&](auto const& chosen, auto& chosen_state) { chosen.restore_input(chosen_state, x); });
+    visit_chosen(state, [&](auto const& chosen, auto& chosen_state) {
+      chosen.restore_input(chosen_state, x);
+    });
   }
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& state) const {
-    with(state, [&](auto const& chosen, auto const& chosen_state) {
+    visit_chosen(state, [&](auto const& chosen, auto const& chosen_state) {
       backward_weight_of(chosen, c, chosen_state);
     });
   }
@@ -60,7 +61,7 @@ struct either {
  private:
   /// Calls f(layer, its saved state).
   template <class Saved, class F>
-  decltype(auto) with(Saved& state, F const& f) const {
+  decltype(auto) visit_chosen(Saved& state, F const& f) const {
     return layer.index() == 0 ? f(std::get<0>(layer), state.first)
                               : f(std::get<1>(layer), state.second);
   }
