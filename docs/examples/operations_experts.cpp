@@ -10,6 +10,7 @@
 #include <parallel/ops/experts/expert_rows.hpp>
 #include <parallel/ops/experts/grouped_matmul.hpp>
 #include <parallel/ops/experts/jitter.hpp>
+#include <parallel/ops/experts/load_shares.hpp>
 #include <parallel/ops/experts/record_routing.hpp>
 #include <parallel/ops/experts/route.hpp>
 #include <parallel/ops/experts/router_logits.hpp>
@@ -52,6 +53,14 @@ void routing(parallel::host::stream& s) {
     std::vector<float> counts(6);
     ops::choice_counts(s, matrix(counts, 2), matrix(experts, 2));  // of two sequences of a row
     expect(s, counts, {1, 1, 0, 1, 0, 1});
+    // [end]
+  }
+  {
+    // [example: load_shares]
+    std::vector<float> const loads{3, 1, 0};
+    std::vector<float> shares(3);
+    ops::load_shares(s, std::span(shares), std::span(loads), 2.0F);
+    expect(s, shares, {1.5F, 0.5F, 0});
     // [end]
   }
   {

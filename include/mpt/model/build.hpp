@@ -339,10 +339,12 @@ class layer_builder {
     out.routed.capacity_factor = experts.capacity_factor;
     auto& router = out.routed.choose;
     router.weight = router_weight(prefix + "router.layer.weight", experts.count);
-    if (experts.bias_rate > 0) {
-      router.bias = {prefix + "router.expert_bias", {experts.count}};
-      router.bias.replicated(groups_.tensor.replication_inside());
-    }
+    auto const number_for_each = [&](char const* name) {
+      parameter<T, 1> out{prefix + name, {experts.count}};
+      return out.replicated(groups_.tensor.replication_inside());
+    };
+    if (experts.bias_rate > 0) router.bias = number_for_each("router.expert_bias");
+    if (knows_loads(experts)) router.loads = number_for_each("router.expert_loads");
     router.top_k = experts.top_k;
     router.route = {.norm = experts.weight_norm, .uniform = experts.uniform};
     router.jitter = static_cast<float>(experts.jitter);

@@ -3,10 +3,13 @@
 // A balancing loss is E Σ_e f_e P_e, where f_e is the share of the choices of a set of rows that
 // are expert e, and P_e the mean of its scores there (Fedus, Zoph, Shazeer, 2021, arXiv 2101.03961,
 // eq. 4; MegaBlocks divides the shares by top_k as here, transformers does not). The set belongs to
-// the definition, and not to the layout: a sequence, or the microbatch. f has no gradient. A set
-// counts as many times as it has tokens with a loss, as its cross entropy does: all losses are sums
-// until the optimizer divides. The z-loss is the mean of (log Σ_e exp(l_e))² over rows (Zoph et
-// al., 2022, arXiv 2202.08906, eq. 5), and counts likewise.
+// the definition, and not to the layout: a sequence, the microbatch, or the global batch. f has no
+// gradient. A set counts as many times as it has tokens with a loss, as its cross entropy does: all
+// losses are sums until the optimizer divides. Over the global batch, f is the share in the choices
+// of the batch before, which all ranks know as a parameter, and 1 / E in the first step; P is the
+// mean over sequences (Qiu et al., 2025, arXiv 2501.11873, who take f of the microbatches that a
+// step has computed so far, which depends on how many there are). The z-loss is the mean of (log
+// Σ_e exp(l_e))² over rows (Zoph et al., 2022, arXiv 2202.08906, eq. 5), and counts likewise.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +19,13 @@
 #include <parallel/layer/router_losses.hpp>
 #include <parallel/ops/experts/choice_counts.hpp>
 #include <parallel/ops/experts/jitter.hpp>
+#include <parallel/ops/experts/load_shares.hpp>
 #include <parallel/ops/experts/record_routing.hpp>
 #include <parallel/ops/experts/route.hpp>
 #include <parallel/ops/experts/router_logits.hpp>
 #include <parallel/ops/matmul.hpp>
 
 namespace parallel {
-
-/// The factor of counts in the gradient of a router's bias: so small that they change no norm of
-/// gradients, and a power of two, so that they stay exact.
-inline constexpr double bias_gradient_scale = 0x1p-60;
 
 template <class T>
 struct router {
@@ -34,8 +34,12 @@ struct router {
 
   parameter<T, 2> weight;  ///< [experts, width]; absent: all rows use the only expert, unweighted
   /// [experts], or absent: added to the scores where experts are chosen, and to no weight. Its
-  /// gradient is an expert's choices less the mean, times bias_gradient_scale.
+  /// gradient is E times an expert's choices less all choices, times count_gradient_scale.
   parameter<T, 1> bias;
+  /// [experts], or absent: the choices of the batch before, for balance_set::global_batch. Its
+  /// gradient is the choices of this one times count_gradient_scale
+  /// (optim/gradient_assignment.hpp).
+  parameter<T, 1> loads;
   index top_k = 1;
   ops::route_options route;
   router_losses losses;
@@ -108,7 +112,7 @@ struct router {
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& state) const {
-    if (bias.has_gradient() && adds_losses) add_counts(c, state);
+    add_counts(c, state);
     if (!weight.has_gradient()) return;
     arena::scope const temporaries(c.memory);
     ops::matmul(c.stream, weight.gradient(), matrix_view<T const>(state.dlogits),
@@ -130,6 +134,7 @@ struct router {
     weight.replaces_gradient = true;
     visit(weight);
     if (bias.is_present()) visit(bias);
+    if (loads.is_present()) visit(loads);
   }
 
  private:
@@ -155,24 +160,33 @@ struct router {
     });
   }
 
-  /// Adds this microbatch's counts to the gradient of the bias. An optimizer that moves against the
-  /// sign of a gradient then balances the experts without a loss (Wang et al., 2024, arXiv
-  /// 2408.15664), by the counts of the whole batch, which reach every rank as gradients do.
+  /// Adds this microbatch's counts, or zeros where another rank adds them, to the gradients of the
+  /// bias and the loads: as gradients, counts of the whole batch reach every rank. An optimizer
+  /// that moves the bias against the sign of its gradient balances the experts without a loss (Wang
+  /// et al., 2024, arXiv 2408.15664).
   template <class Stream>
   void add_counts(context<Stream>& c, saved const& state) const {
+    if (!bias.has_gradient() && !loads.has_gradient()) return;
     arena::scope const temporaries(c.memory);
     auto const counts = c.template allocate<A, 2>({1, expert_count()});
-    auto const mean = c.template allocate<A, 1>({expert_count()});
+    auto const all = c.template allocate<A, 1>({expert_count()});
     ops::choice_counts(c.stream, counts, matrix_view<std::int32_t const>(state.experts));
+    auto const add_to = [&](parameter<T, 1> const& target) {
+      ops::add(c.stream, target.gradient().span(), std::span<A const>(counts.span()));
+    };
+    double const unit = !adds_losses ? 0.0 : std::is_integral_v<A> ? 1.0 : count_gradient_scale;
+    ops::scale(c.stream, counts.span(), static_cast<A>(unit));
+    if (loads.has_gradient()) add_to(loads);
+    if (!bias.has_gradient()) return;
     if constexpr (!std::is_integral_v<A>) {
       auto const choices = static_cast<double>(state.experts.size());
-      ops::fill(c.stream, mean.span(),
-                static_cast<A>(-choices / static_cast<double>(expert_count())));
-      ops::add(c.stream, counts.span(), std::span<A const>(mean.span()));
-      ops::scale(c.stream, counts.span(), static_cast<A>(bias_gradient_scale));
+      ops::fill(c.stream, all.span(), static_cast<A>(-choices * unit));
+      ops::scale(c.stream, counts.span(), static_cast<A>(expert_count()));
+      ops::add(c.stream, counts.span(), std::span<A const>(all.span()));
     }
-    ops::add(c.stream, bias.gradient().span(), std::span<A const>(counts.span()));
+    add_to(bias);
   }
+
   template <class Stream>
   [[nodiscard]] bool has_jitter(context<Stream> const& c) const {
     return jitter > 0.0F && c.mode == pass::training;
@@ -211,12 +225,19 @@ struct router {
   template <class Stream, class AddOverRanks>
   void find_slopes(context<Stream>& c, saved& state, AddOverRanks const& add_over_ranks) const {
     index const sequences = state.x.extent(0) / c.sequence;
-    index const sets = losses.set == balance_set::sequence ? sequences : 1;
+    index const sets = losses.set == balance_set::microbatch ? 1 : sequences;
+    bool const knows_loads = losses.set == balance_set::global_batch;
     state.slopes = c.template allocate<A, 2>({sets, expert_count()});
-    count_choices(c, state, state.slopes, add_over_ranks);
-    for (index set = 0; set < sets; ++set)
-      ops::scale(c.stream, state.slopes.slice(set, set + 1).span(),
-                 slope_factor(c, set * sequences / sets, (set + 1) * sequences / sets, top_k));
+    if (!knows_loads) count_choices(c, state, state.slopes, add_over_ranks);
+    for (index set = 0; set < sets; ++set) {
+      auto const slopes = state.slopes.slice(set, set + 1).span();
+      index const begin = set * sequences / sets, end = (set + 1) * sequences / sets;
+      if (knows_loads)
+        ops::load_shares(c.stream, slopes, loads.value().span(), slope_factor(c, begin, end, 1));
+      else
+        ops::scale(c.stream, slopes,
+                   slope_factor(c, begin, end, rows_of_set(c, begin, end) * top_k));
+    }
   }
 
   /// The same from the counts of all layers' routers.
@@ -228,12 +249,19 @@ struct router {
     for (index i = 1; i < layers; ++i)
       ops::add(c.stream, state.slopes.span(),
                std::span<A const>(state.counts.slice(i, i + 1).span()));
+    index const sequences = state.x.extent(0) / c.sequence;
     ops::scale(c.stream, state.slopes.span(),
-               slope_factor(c, 0, state.x.extent(0) / c.sequence, layers * layers));
+               slope_factor(c, 0, sequences, rows_of_set(c, 0, sequences) * layers * layers));
   }
 
-  /// balance E tokens / (rows² divisor) for a set of sequences [begin, end) of the microbatch,
-  /// which counts once for each of its tokens.
+  /// The rows, on all ranks, of sequences [begin, end) of the microbatch.
+  template <class Stream>
+  [[nodiscard]] static index rows_of_set(context<Stream> const& c, index begin, index end) {
+    return (end - begin) * c.whole_sequence();
+  }
+
+  /// balance E tokens / (rows divisor) for a set of sequences [begin, end) of the microbatch, which
+  /// counts once for each of its tokens: the factor of an expert's share times the divisor.
   template <class Stream>
   [[nodiscard]] A slope_factor(context<Stream> const& c, index begin, index end,
                                index divisor) const {
@@ -242,9 +270,9 @@ struct router {
     } else {
       double tokens = 0.0;
       for (index i = begin; i < end; ++i) tokens += static_cast<double>(c.tokens_of_sequence(i));
-      auto const rows = static_cast<double>((end - begin) * c.whole_sequence());
+      auto const rows = static_cast<double>(rows_of_set(c, begin, end));
       return static_cast<A>(losses.balance * static_cast<double>(expert_count()) * tokens /
-                            (rows * rows * static_cast<double>(divisor)));
+                            (rows * static_cast<double>(divisor)));
     }
   }
 

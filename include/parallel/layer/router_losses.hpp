@@ -7,8 +7,12 @@
 
 namespace parallel {
 
+/// The factor of counts of choices where they are the gradient of a parameter: so small that they
+/// change no norm of gradients, and a power of two, so that they stay exact.
+inline constexpr double count_gradient_scale = 0x1p-60;
+
 /// The rows over which a balancing loss takes its means.
-enum class balance_set : std::uint8_t { sequence, microbatch };
+enum class balance_set : std::uint8_t { sequence, microbatch, global_batch };
 
 /// The losses of a router (layer/router.hpp) and their factors; 0: none.
 struct router_losses {

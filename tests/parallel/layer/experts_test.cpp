@@ -75,23 +75,35 @@ TEST_CASE("experts: gradients are those of the forward pass, for every score and
         }
 }
 
-TEST_CASE("router: a bias changes what is chosen and no weight, and its gradient are counts") {
-  // logits 3, 2, 1 for both rows; the bias lifts the last expert above the second
-  std::vector<double> weight{3, 2, 1}, bias{0, 0, 0.5}, bias_gradient{0, 0, 0};
-  std::vector<double> const x{1, 1};
+/// A router of three experts on host memory, and the context of its passes.
+struct routed_rows {
+  routed_rows() {
+    router.weight = {"router", {3, 1}};
+    router.weight.trainable = false;
+    router.weight.data = weight.data();
+    router.top_k = 2;
+  }
+
+  std::vector<double> weight{3, 2, 1};
   parallel::router<double> router;
-  router.weight = {"router", {3, 1}};
-  router.weight.trainable = false;
-  router.bias = {"bias", {3}};
-  router.weight.data = weight.data();
-  router.bias.data = bias.data();
-  router.bias.gradient_data = bias_gradient.data();
-  router.top_k = 2;
-  std::vector<std::byte> space(1 << 16);
-  parallel::arena memory({nullptr, space.data(), space.size()});
+  std::vector<std::byte> space = std::vector<std::byte>(1 << 16);
+  parallel::arena memory{{nullptr, space.data(), space.size()}};
   parallel::reference::stream s;
   parallel::context<parallel::reference::stream> c{s, memory};
   parallel::router<double>::saved state;
+};
+
+TEST_CASE("router: a bias changes what is chosen and no weight, and its gradient are counts") {
+  // logits 3, 2, 1 for both rows; the bias lifts the last expert above the second
+  std::vector<double> bias{0, 0, 0.5}, bias_gradient{0, 0, 0};
+  std::vector<double> const x{1, 1};
+  routed_rows rows;
+  auto& router = rows.router;
+  auto& c = rows.c;
+  auto& state = rows.state;
+  router.bias = {"bias", {3}};
+  router.bias.data = bias.data();
+  router.bias.gradient_data = bias_gradient.data();
   router.forward(c, {x.data(), {2, 1}}, state, [](auto&, auto) {});
   double const total = std::exp(3.0) + std::exp(2.0) + std::exp(1.0);
   for (index row = 0; row < 2; ++row) {
@@ -100,9 +112,53 @@ TEST_CASE("router: a bias changes what is chosen and no weight, and its gradient
     CHECK(state.weights(row, 1) == doctest::Approx(std::exp(1.0) / total));
   }
   router.backward_weight(c, state);
-  double const scale = parallel::bias_gradient_scale, mean = 4.0 / 3.0;
-  CHECK(bias_gradient ==
-        std::vector<double>{(2 - mean) * scale, -mean * scale, (2 - mean) * scale});
+  double const scale = parallel::count_gradient_scale;  // times 3 counts less 4
+  CHECK(bias_gradient == std::vector<double>{2 * scale, -4 * scale, 2 * scale});
+}
+
+TEST_CASE("router: over the global batch, a balancing loss has the shares of the batch before") {
+  // the gradient of 0.5 E Σ_sequences (tokens / rows) Σ_rows Σ_e f_e softmax(logits)_e by logits
+  std::vector<double> const x{1, -0.5, 2, 0.25};  // two sequences of two rows
+  for (auto const& [loads, shares] :
+       {std::pair{std::vector<double>{6, 1, 1}, std::vector<double>{0.75, 0.125, 0.125}},
+        {{0, 0, 0}, {1.0 / 3, 1.0 / 3, 1.0 / 3}}}) {
+    auto known = loads;
+    std::vector<double> loads_gradient(3);
+    routed_rows rows;
+    auto& router = rows.router;
+    auto& c = rows.c;
+    auto& state = rows.state;
+    router.loads = {"loads", {3}};
+    router.loads.data = known.data();
+    router.loads.gradient_data = loads_gradient.data();
+    router.losses = {.balance = 0.5, .set = parallel::balance_set::global_batch};
+    c.sequence = 2;
+    std::vector<std::int32_t> const tokens{2, 1};
+    c.sequence_tokens = tokens;
+    router.forward(c, {x.data(), {4, 1}}, state, [](auto&, auto) {});
+    std::vector<double> const dweights(8);
+    (void)router.backward_input(c, {dweights.data(), {4, 2}}, state);
+    for (index row = 0; row < 4; ++row) {
+      double weighted = 0;
+      for (std::size_t e = 0; e < 3; ++e)
+        weighted += shares[e] * state.scores(row, static_cast<index>(e));
+      for (std::size_t e = 0; e < 3; ++e) {
+        double const of_sequence = 0.5 * 3 * tokens[static_cast<std::size_t>(row / 2)] / 2;
+        double const expected =
+            of_sequence * state.scores(row, static_cast<index>(e)) * (shares[e] - weighted);
+        CHECK(std::abs(state.dlogits(row, static_cast<index>(e)) - expected) < 1e-15);
+      }
+    }
+    router.backward_weight(c, state);
+    double sum = 0;
+    for (index e = 0; e < 3; ++e) {
+      auto const chosen = std::count(state.experts.data(), state.experts.data() + 8, e);
+      CHECK(loads_gradient[static_cast<std::size_t>(e)] ==
+            static_cast<double>(chosen) * parallel::count_gradient_scale);
+      sum += static_cast<double>(chosen);
+    }
+    CHECK(sum == 8);
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <parallel/ops/experts/expert_order.hpp>
 #include <parallel/ops/experts/expert_rows.hpp>
 #include <parallel/ops/experts/grouped_matmul.hpp>
+#include <parallel/ops/experts/load_shares.hpp>
 #include <parallel/ops/experts/route.hpp>
 #include <parallel/ops/experts/router_logits.hpp>
 #include <parallel/ops/reference.hpp>
@@ -46,7 +47,7 @@ void check_routing(both_sides<Device>& sides) {
     auto weights = sides.template poisoned<A>(rows * top_k),
          dweights = sides.template random<A>(rows * top_k);
     auto dlogits = sides.template poisoned<T>(rows * experts);
-    auto counts = sides.template poisoned<A>(experts);
+    auto counts = sides.template poisoned<A>(experts), shares = sides.template poisoned<A>(experts);
     auto chosen = sides.template poisoned<std::int32_t>(rows * top_k),
          places = sides.template poisoned<std::int32_t>(rows * top_k),
          ends = sides.template poisoned<std::int32_t>(experts),
@@ -61,6 +62,8 @@ void check_routing(both_sides<Device>& sides) {
                          as_matrix(s, weight, experts, width));
       ops::route(s, to, choices, choices, as_matrix(s, weights, rows, top_k), all, {}, options);
       ops::choice_counts(s, as_matrix(s, counts, 1, experts), choices);
+      ops::load_shares(s, as_vector(s, shares).span(),
+                       std::span<number const>(as_vector(s, counts).span()), number(3));
       ops::expert_order(s, as_matrix(s, places, rows, top_k), as_matrix(s, ends, 1, experts),
                         as_vector(s, lost), choices,
                         {.block_rows = rows * top_k - 1, .sequence = 50, .capacity = 20});
@@ -72,6 +75,7 @@ void check_routing(both_sides<Device>& sides) {
     check_sums(logits, static_cast<double>(width));
     for (auto const* numbers : {&chosen, &places, &ends, &lost}) check_equal(*numbers);
     check_sums(counts, 0.0);
+    check_sums(shares, 0.0);
     check_sums(scores, 0.0);
     check_sums(weights, 0.0);
     check_sums(dlogits, 16.0);

@@ -369,6 +369,10 @@ class basic_ring_model {
     auto& router = feed.routed.choose;
     router.weight = {name + "router", {options_.experts, width_}, initial_values(name)};
     router.weight.replicated(options_.tensor.replication_inside());
+    if (options_.balance_set == parallel::balance_set::global_batch) {
+      router.loads = {name + "loads", {options_.experts}, initial_values(name)};
+      router.loads.replicated(options_.tensor.replication_inside());
+    }
     router.top_k = options_.top_k;
     router.route.score = parallel::ops::router_score::identity;
     router.losses = {.balance = static_cast<double>(options_.balance), .set = options_.balance_set};

@@ -23,6 +23,12 @@ inline constexpr std::array<std::pair<std::string_view, experts_kind>, 3> expert
      {"mb_dmoe", experts_kind::mb_dmoe},
      {"mb_moe", experts_kind::mb_moe}}};
 
+/// `moe_balance_set`: the spelling of each parallel::balance_set.
+inline constexpr std::array<std::pair<std::string_view, parallel::balance_set>, 3>
+    balance_set_names{{{"microbatch", parallel::balance_set::microbatch},
+                       {"sequence", parallel::balance_set::sequence},
+                       {"global_batch", parallel::balance_set::global_batch}}};
+
 struct experts_config {
   experts_kind kind = experts_kind::mb_dmoe;
   std::int64_t count = 1;              ///< moe_num_experts
@@ -52,6 +58,12 @@ class config_reader;
 
 /// Width of an expert's hidden layer.
 [[nodiscard]] std::int64_t expert_hidden(model_config const& model);
+
+/// Whether routers know the loads of the batch before, as parameters.
+[[nodiscard]] inline bool knows_loads(experts_config const& experts) {
+  return experts.loss_weight > 0 && !experts.joins_layers &&
+         experts.balance_set == parallel::balance_set::global_batch;
+}
 
 /// Whether the results of a mixture have a bias, as MegaBlocks' have.
 [[nodiscard]] bool has_expert_bias(model_config const& model);

@@ -15,6 +15,7 @@
 #include <parallel/optim/any_optimizer.hpp>
 #include <parallel/optim/decoupled_adamw.hpp>
 #include <parallel/optim/decoupled_lion.hpp>
+#include <parallel/optim/gradient_assignment.hpp>
 #include <parallel/optim/muon.hpp>
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/parts.hpp>
@@ -22,8 +23,8 @@
 namespace mpt {
 
 /// The optimizer of a run, chosen by its configuration.
-using run_optimizer =
-    parallel::any_optimizer<parallel::decoupled_adamw, parallel::decoupled_lion, parallel::muon>;
+using run_optimizer = parallel::any_optimizer<parallel::decoupled_adamw, parallel::decoupled_lion,
+                                              parallel::muon, parallel::gradient_assignment>;
 
 /// A parameter's name in LLM Foundry, which patterns and metrics use.
 [[nodiscard]] inline std::string foundry_name(std::string const& name) { return "model." + name; }
@@ -35,11 +36,11 @@ using run_optimizer =
 /// Assigns parameters to groups: the first of `param_groups` that matches. A parameter is frozen by
 /// `disable_grad`, by its name in LLM Foundry (`layer_freezing`), or, in a model with adapters,
 /// because it is no adapter. `matrices`: the names that muon trains, if the configuration uses it;
-/// those of experts are none, since each is many matrices. `expert_bias_rate`: how far a step, at
-/// most, moves the biases of routers, by the sign of their gradients.
+/// those of experts are none, since each is many matrices. `experts`: those of the model, if any,
+/// whose routers' biases move by the sign of their gradients, and whose loads are assigned.
 [[nodiscard]] train::optimizer_groups<run_optimizer> group_parameters(
     optimizer_config const& config, std::vector<std::string> const& names,
-    std::vector<std::string> const& matrices = {}, double expert_bias_rate = 0);
+    std::vector<std::string> const& matrices = {}, experts_config const* experts = nullptr);
 
 /// The groups of a model's parameters.
 template <class Model>
@@ -58,7 +59,7 @@ template <class Model>
     });
   });
   auto const& experts = net.config().experts;
-  return group_parameters(optimizer, names, matrices, experts ? experts->bias_rate : 0);
+  return group_parameters(optimizer, names, matrices, experts ? &*experts : nullptr);
 }
 
 }  // namespace mpt

@@ -38,7 +38,7 @@ std::int64_t expert_layer_parameters(model_config const& model) {
   return experts.count * (d + ffn_matrix_count(model) * d * expert_hidden(model)) +
          ffn_matrix_count(model) * d * experts.shared_hidden.value_or(0) +
          (experts.has_shared_gate ? d : 0) + (has_expert_bias(model) ? d : 0) +
-         (experts.bias_rate > 0 ? experts.count : 0);
+         (experts.bias_rate > 0 ? experts.count : 0) + (knows_loads(experts) ? experts.count : 0);
 }
 
 std::int64_t unused_expert_parameters(model_config const& model) {
@@ -68,8 +68,10 @@ void read_experts(config_reader& reader, experts_kind kind, model_config& model)
   experts.loss_weight = reader.get("moe_loss_weight", is_mb ? 0.1 : 0.0);
   experts.z_loss_weight = reader.get("moe_zloss_weight", 0.0);
   experts.bias_rate = reader.get("moe_bias_update_rate", 0.0);
-  if (reader.one_of("moe_balance_set", "microbatch", {"microbatch", "sequence"}) == "sequence")
-    experts.balance_set = parallel::balance_set::sequence;
+  auto const set =
+      reader.one_of("moe_balance_set", "microbatch", {"microbatch", "sequence", "global_batch"});
+  for (auto const& [name, value] : balance_set_names)
+    if (set == name) experts.balance_set = value;
   experts.joins_layers = reader.get("moe_joined_loss", false);
   if (experts.joins_layers)
     reader.report_without_effect("moe_balance_set", "moe_joined_loss is over the microbatch");

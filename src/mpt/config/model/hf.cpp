@@ -61,7 +61,7 @@ constexpr std::string_view pretrained_config_keys[] = {"_name_or_path",
   put("moe_bias_update_rate", experts.bias_rate, 0.0);
   put("moe_zloss_weight", experts.z_loss_weight, 0.0);
   if (experts.kind == experts_kind::mb_moe) json["moe_capacity_factor"] = experts.capacity_factor;
-  if (experts.balance_set == parallel::balance_set::sequence) json["moe_balance_set"] = "sequence";
+  put("moe_balance_set", detail::listed_name(balance_set_names, experts.balance_set), "microbatch");
   if (experts.hidden) json["moe_hidden_size"] = *experts.hidden;
   if (experts.shared_hidden) {
     json["shared_expert"] = true;

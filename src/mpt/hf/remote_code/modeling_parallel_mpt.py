@@ -80,6 +80,9 @@ class Mixture(nn.Module):
         self.router = nn.ModuleDict({"layer": nn.Linear(d, self.count, bias=False)})
         if self.ffn.get("moe_bias_update_rate"):
             self.router.register_parameter("expert_bias", nn.Parameter(torch.zeros(self.count)))
+        self.knows_loads = self.ffn.get("moe_balance_set") == "global_batch" and self.ffn.get("moe_loss_weight") and not self.ffn.get("moe_joined_loss")
+        if self.knows_loads:  # the choices of the last training batch
+            self.router.register_parameter("expert_loads", nn.Parameter(torch.zeros(self.count), requires_grad=False))
         self.experts = nn.Module()
         self.experts.mlp = matrices(self.count * hidden)
         if not config.no_bias and self.ffn["ffn_type"] != "torch_dmoe":
@@ -109,7 +112,11 @@ class Mixture(nn.Module):
         if ffn.get("uniform_expert_assignment"):
             chosen = torch.arange(chosen.numel(), device=x.device).view_as(chosen) % self.count
         taken = F.one_hot(chosen, self.count)
-        self.routed = logits, scores, taken.sum(2).to(scores.dtype)
+        counts = taken.sum(2).to(scores.dtype)
+        if self.knows_loads:
+            loads = widened(self.router.expert_loads)
+            counts = (loads / loads.sum() if loads.any() else torch.full_like(loads, 1 / self.count)).mul(ffn["moe_top_k"]).expand_as(counts)
+        self.routed = logits, scores, counts
         if ffn.get("moe_capacity_factor"):  # in each sequence, in order of position
             room = max(1, int(ffn["moe_capacity_factor"] * x.shape[1] * ffn["moe_top_k"] / self.count))
             taken = taken * (taken.sum(2).cumsum(1) <= room)[:, :, None]
@@ -136,7 +143,7 @@ def router_losses(config, mixtures, tokens):
     ffn = config.ffn_config
     logits, scores, chosen = (torch.stack(parts) for parts in zip(*(mixture.routed for mixture in mixtures)))
     share = tokens.to(scores) / tokens.sum().clamp(min=1)
-    joined, by_sequence = ffn.get("moe_joined_loss"), ffn.get("moe_balance_set") == "sequence"
+    joined, by_sequence = ffn.get("moe_joined_loss"), ffn.get("moe_balance_set", "microbatch") != "microbatch"
     means = (0, 1, 2) if joined else 2 if by_sequence else (1, 2)
     products = (chosen.mean(means) * scores.mean(means)).sum(-1)
     balance = products if joined else (products @ share if by_sequence else products).sum() / config.n_layers / ffn["moe_top_k"]

@@ -103,9 +103,13 @@ void check_divided_experts(std::vector<std::string>& problems, train_config cons
   if (auto problem = parallel::train::broken_by_expert_ranks(place, degree); !problem.empty())
     problems.push_back(std::move(problem));
   int const data = data_ranks(layout);
-  add_unless(config.data.global_train_batch_size % data == 0, "the ", data,
-             " ranks with different sequences need equal shares, but global_train_batch_size is ",
-             config.data.global_train_batch_size);
+  auto const sequences_of = [&](int rank) {
+    return share_of(config.data, config.execution, rank, data).size();
+  };
+  add_unless(sequences_of(0) == sequences_of(data - 1), "the ", data,
+             " ranks with different sequences need equal shares, but of global_train_batch_size ",
+             config.data.global_train_batch_size, " the first has ", sequences_of(0),
+             " and the last ", sequences_of(data - 1), "; set it to ", data * sequences_of(0));
   add_unless(!is_canonical(config.execution) || std::has_single_bit(static_cast<unsigned>(degree)),
              "the canonical order of reductions needs a power of two");
   add_unless(config.run.corruption_check.interval.count == 0,

@@ -52,7 +52,7 @@ std::vector<std::pair<std::string, double>> learning_rates(optimizer_config cons
 train::optimizer_groups<run_optimizer> group_parameters(optimizer_config const& config,
                                                         std::vector<std::string> const& names,
                                                         std::vector<std::string> const& matrices,
-                                                        double expert_bias_rate) {
+                                                        experts_config const* experts) {
   std::map<std::string, parallel::segment_key> keys;
   for (auto const& name : names) keys[name];
   std::vector<run_optimizer> optimizers{make_optimizer(config.name, config)};
@@ -66,13 +66,18 @@ train::optimizer_groups<run_optimizer> group_parameters(optimizer_config const& 
     optimizers.emplace_back(*config.muon);
     for (auto const& name : matrices) keys[name].group = 1;
   }
-  if (expert_bias_rate > 0) {
-    auto const number = static_cast<int>(optimizers.size());
+  auto const add_group = [&](std::string_view suffix, run_optimizer const& optimizer) {
     for (auto& [name, key] : keys)
-      if (name.ends_with(".ffn.router.expert_bias")) key.group = number;
-    optimizers.emplace_back(
-        parallel::decoupled_lion{.learning_rate = expert_bias_rate, .beta1 = 0, .beta2 = 0});
-  }
+      if (name.ends_with(suffix)) key.group = static_cast<int>(optimizers.size());
+    optimizers.push_back(optimizer);
+  };
+  if (experts != nullptr && experts->bias_rate > 0)
+    add_group(
+        ".ffn.router.expert_bias",
+        parallel::decoupled_lion{.learning_rate = experts->bias_rate, .beta1 = 0, .beta2 = 0});
+  if (experts != nullptr && knows_loads(*experts))
+    add_group(".ffn.router.expert_loads",
+              parallel::gradient_assignment{1 / parallel::count_gradient_scale});
   for (auto const& pattern : config.disable_grad)
     for (auto const& name : names_matching(pattern, names)) keys[name].trainable = false;
   for (auto const& name : config.frozen_layers) {

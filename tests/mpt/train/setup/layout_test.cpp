@@ -142,6 +142,24 @@ TEST_CASE("layout: a stage boundary between a block and the block with its keys 
   CHECK(refusal(config, 2).empty());
 }
 
+TEST_CASE("layout: ranks that divide experts need equal shares of a batch") {
+  auto config = configuration();
+  config.model.experts.emplace().count = 4;
+  config.execution.parallelism.expert = 2;
+  config.data.global_train_batch_size = 12;
+  config.data.device_train_microbatch_size = 2;
+  CHECK(refusal(config, 2).empty());
+  config.data.global_train_batch_size = 13;
+  CHECK(refusal(config, 2) ==
+        "parallelism: expert 2: the 2 ranks with different sequences need equal shares, but of "
+        "global_train_batch_size 13 the first has 7 and the last 6; set it to 14");
+  config.data.global_train_batch_size = 12;  // six microbatches
+  config.execution.reduction_order = parallel::zero::reduction_order::canonical_tree;
+  CHECK(refusal(config, 2) ==
+        "parallelism: expert 2: the 2 ranks with different sequences need equal shares, but of "
+        "global_train_batch_size 12 the first has 8 and the last 4; set it to 16");
+}
+
 TEST_CASE("layout: a balancing loss of all layers together refuses a pipeline") {
   auto config = configuration();
   auto& experts = config.model.experts.emplace();

@@ -29,7 +29,8 @@ test::ring_options mixture(bool gated, parallel::balance_set set) {
 
 TEST_CASE("experts: data ranks x ZeRO x tensor x context equal one rank bit for bit") {
   for (bool const gated : {false, true}) {
-    auto const model = mixture(gated, parallel::balance_set::sequence);
+    auto const model = mixture(
+        gated, gated ? parallel::balance_set::global_batch : parallel::balance_set::sequence);
     test::ring_sizes const sizes{.length = 8};
     outcome const expected =
         run({.microbatch = test::global_batch, .model = model, .sizes = sizes});
@@ -58,7 +59,7 @@ TEST_CASE("experts: data ranks x ZeRO x tensor x context equal one rank bit for 
 }
 
 TEST_CASE("experts: pipelines x ZeRO x accumulation x recomputation equal one rank bit for bit") {
-  auto model = mixture(true, parallel::balance_set::sequence);
+  auto model = mixture(true, parallel::balance_set::global_batch);
   model.blocks = 6;
   outcome const expected = run({.microbatch = test::global_batch, .model = model});
   struct pipeline {
@@ -107,7 +108,7 @@ TEST_CASE(
 }
 
 TEST_CASE("experts: ranks that divide experts, with tensor ranks and pipelines, equal one rank") {
-  auto model = mixture(true, parallel::balance_set::sequence);
+  auto model = mixture(true, parallel::balance_set::global_batch);
   model.experts = 4;
   test::ring_sizes const sizes{.length = 8, .batch = 8};
   outcome const expected = run({.microbatch = 8, .model = model, .sizes = sizes});

@@ -12,8 +12,10 @@
 #include <parallel/ops/cuda/kernels/experts/record_routing.hpp>
 #include <parallel/ops/cuda/kernels/experts/route.hpp>
 #include <parallel/ops/cuda/kernels/experts/router_logits.hpp>
+#include <parallel/ops/cuda/kernels/pointwise/elementwise.hpp>
 #include <parallel/ops/cuda/run.cuh>
 #include <parallel/ops/cuda/scratch.hpp>
+#include <parallel/ops/experts/load_shares.hpp>
 
 namespace parallel::cuda {
 

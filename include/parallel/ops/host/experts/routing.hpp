@@ -10,10 +10,12 @@
 #include <parallel/ops/experts/expert_order.hpp>
 #include <parallel/ops/experts/expert_rows.hpp>
 #include <parallel/ops/experts/jitter.hpp>
+#include <parallel/ops/experts/load_shares.hpp>
 #include <parallel/ops/experts/record_routing.hpp>
 #include <parallel/ops/experts/route.hpp>
 #include <parallel/ops/experts/router_logits.hpp>
 #include <parallel/ops/host/blocks.hpp>
+#include <parallel/ops/host/pointwise/elementwise.hpp>
 
 namespace parallel::host {
 
