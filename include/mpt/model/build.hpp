@@ -340,8 +340,8 @@ class layer_builder {
     auto& router = out.routed.choose;
     router.weight = router_weight(prefix + "router.layer.weight", experts.count);
     auto const number_for_each = [&](char const* name) {
-      parameter<T, 1> out{prefix + name, {experts.count}};
-      return out.replicated(groups_.tensor.replication_inside());
+      parameter<T, 1> numbers{prefix + name, {experts.count}};
+      return numbers.replicated(groups_.tensor.replication_inside());
     };
     if (experts.bias_rate > 0) router.bias = number_for_each("router.expert_bias");
     if (knows_loads(experts)) router.loads = number_for_each("router.expert_loads");
