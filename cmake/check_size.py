@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = {".hpp", ".cpp", ".cu", ".cuh", ".inc"}
-LIMITS = {"product": (("include", "src", "apps"), 132410), "tests": (("tests",), 96275)}
+LIMITS = {"product": (("include", "src", "apps"), 132480), "tests": (("tests",), 96295)}
 
 
 def lines(folders):

@@ -85,7 +85,7 @@ std::vector<named_shape> without_adapters(std::span<named_shape const> tensors) 
 export_options adapter_options_of(model_config const& model, precision type,
                                   adapted_model const& base) {
   export_options out{.type = type,
-                     .config = to_peft_json(model.lora.value(), base.base, model),
+                     .config = to_peft_file(model.lora.value(), base.base, model),
                      .max_shard_bytes = ~std::uint64_t{0},
                      .form = {.config_file = std::string(adapter_config_name),
                               .weights = "adapter_model",

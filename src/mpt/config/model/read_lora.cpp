@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -239,6 +242,40 @@ void require_layers_of_blocks(nlohmann::json const& layers, model_config const& 
   }
 }
 
+[[nodiscard]] bool is_feed_forward(std::string_view peft_name) {
+  auto const ending = peft_name.substr(peft_name.rfind('.') + 1);
+  return ending == "gate_proj" || ending == "up_proj" || ending == "down_proj";
+}
+
+/// The names, without the model's prefix, of the weights of dense feed-forward layers with an
+/// adapter beside layers of experts, as PEFT's target_parameters has them.
+[[nodiscard]] std::vector<std::string> weights_beside_experts(lora_config const& lora,
+                                                              model_config const& model) {
+  std::vector<std::string> out;
+  if (!model.experts || find_family(model.family) == nullptr) return out;
+  for (auto const& layer : linear_layers(model)) {
+    auto const name = peft_layer_name(model, layer.name);
+    if (is_adapted(lora, layer.name) && is_feed_forward(name))
+      out.push_back(name.substr(name.find("layers.")) + ".weight");
+  }
+  return out;
+}
+
+/// The layers that `json` has among target_parameters; empty where it has none, or others.
+[[nodiscard]] std::set<std::string> layers_beside_experts(nlohmann::json const& json) {
+  auto const found = json.find("target_parameters");
+  std::set<std::string> out;
+  if (found == json.end() || !found->is_array()) return out;
+  for (auto const& parameter : *found) {
+    auto name = parameter.is_string() ? parameter.get<std::string>() : std::string();
+    if (!name.ends_with(".weight")) return {};
+    name.resize(name.size() - std::string_view(".weight").size());
+    if (!is_feed_forward(name)) return {};
+    out.insert(name.substr(name.rfind('.') + 1));
+  }
+  return out;
+}
+
 }  // namespace
 
 lora_config read_lora(config_reader& reader, model_config const& model) {
@@ -310,7 +347,9 @@ named_model adapted_name(nlohmann::json const& json, std::string const& source) 
 lora_config from_peft_json(nlohmann::json const& json, model_config const& model,
                            std::string const& source) {
   auto settings = nlohmann::json::object();  // only the keys that are present
+  auto const beside_experts = layers_beside_experts(json);
   for (auto const& [key, value] : json.items()) {
+    if (key == "target_parameters" && !beside_experts.empty()) continue;
     if (value.is_null() || value == false || (value.is_structured() && value.empty())) continue;
     if (key == "target_modules") require_layers_of_blocks(value, model, source);
     auto const reason = unsupported_reason(key, value);
@@ -321,10 +360,33 @@ lora_config from_peft_json(nlohmann::json const& json, model_config const& model
                           : advice_merge_by_peft);
     if (std::ranges::find(adapter_keys, key) != std::end(adapter_keys)) settings[key] = value;
   }
+  for (auto const& layer : beside_experts)
+    if (!settings["target_modules"].is_string()) settings["target_modules"].push_back(layer);
   auto const root = detail::node_of(settings, source, config_limits{}.depth);
   config_report report;
   config_reader reader(root, "", report);
-  return read_lora(reader, model);
+  auto out = read_lora(reader, model);
+  if (beside_experts.empty()) return out;
+  auto const weights = weights_beside_experts(out, model);
+  auto const named = json.at("target_parameters").get<std::set<std::string>>();
+  parallel::require(std::set(weights.begin(), weights.end()) == named, source,
+                    ": target_parameters is ", printable(json.at("target_parameters").dump()),
+                    ", but these layers are all or none adapted here: ",
+                    nlohmann::json(weights).dump(), "; ", advice_merge_by_peft);
+  return out;
+}
+
+nlohmann::json to_peft_file(lora_config const& lora, named_model const& base,
+                            model_config const& model) {
+  auto out = to_peft_json(lora, base, model);
+  auto const weights = weights_beside_experts(lora, model);
+  if (weights.empty()) return out;
+  auto& targets = out["target_modules"];
+  std::erase_if(targets.get_ref<nlohmann::json::array_t&>(), [](nlohmann::json const& target) {
+    return is_feed_forward(target.get<std::string>());
+  });
+  out["target_parameters"] = weights;
+  return out;
 }
 
 nlohmann::json to_peft_json(lora_config const& lora, named_model const& base,

@@ -130,6 +130,26 @@ TEST_CASE("peft_config of a GPT-2: a pattern's name counts for the layers that h
                        "'c_proj' names no layer with an adapter"));
 }
 
+TEST_CASE("adapter_config.json: adapters of dense layers beside experts are PEFT's parameters") {
+  auto model = small();
+  model.family = "qwen3_moe";
+  model.n_layers = 3;
+  model.ffn_type = mpt::ffn_kind::mptglu;
+  model.experts = {.count = 4, .top_k = 2, .dense_layers = {0, 2}};
+  auto const lora = read("{target_modules: [q_proj, down_proj]}", model);
+  auto json = mpt::to_peft_file(lora, {}, model);
+  CHECK(json.at("target_modules") == nlohmann::json{"q_proj"});
+  CHECK(json.at("target_parameters") ==
+        nlohmann::json{"layers.0.mlp.down_proj.weight", "layers.2.mlp.down_proj.weight"});
+  CHECK(mpt::from_peft_json(json, model, "ours") == lora);
+  json["target_parameters"].erase(1);
+  CHECK(test::contains(test::message_of([&] { (void)mpt::from_peft_json(json, model, "a.json"); }),
+                       "a.json: target_parameters is [\"layers.0.mlp.down_proj.weight\"], but "
+                       "these layers are all or none adapted here: "));
+  model.experts.reset();
+  CHECK(mpt::to_peft_file(lora, {}, model) == mpt::to_peft_json(lora, {}, model));
+}
+
 TEST_CASE("adapter_config.json: what is not plain LoRA is refused with advice to merge it") {
   for (auto const& [text, expected] : test::refused_settings("settings of a trained adapter")) {
     auto json = mpt::to_peft_json({.targets = {"Wqkv"}}, {});
