@@ -50,7 +50,7 @@ struct named_model {
 [[nodiscard]] nlohmann::json to_peft_json(lora_config const& lora, named_model const& base,
                                           model_config const& model = {});
 
-/// The same for the file of an adapter's folder. Where a model has experts, PEFT (0.19,
+/// The same for the file of an adapter's folder. Where a model has experts, PEFT (0.21,
 /// utils/transformers_weight_conversion.py) takes the names of feed-forward matrices for those of
 /// experts, so that matrices of dense layers are among target_parameters, one by one.
 [[nodiscard]] nlohmann::json to_peft_file(lora_config const& lora, named_model const& base,
