@@ -8,6 +8,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <parallel/layer/activation.hpp>
@@ -84,7 +85,16 @@ struct routed_rows {
     router.top_k = 2;
   }
 
-  std::vector<double> weight{3, 2, 1};
+  /// Gives the router a parameter of one number for each expert.
+  void add(parallel::parameter<double, 1>& parameter, std::vector<double> initial) {
+    values = std::move(initial);
+    gradient.assign(values.size(), 0.0);
+    parameter = {"numbers", {3}};
+    parameter.data = values.data();
+    parameter.gradient_data = gradient.data();
+  }
+
+  std::vector<double> weight{3, 2, 1}, values, gradient;
   parallel::router<double> router;
   std::vector<std::byte> space = std::vector<std::byte>(1 << 16);
   parallel::arena memory{{nullptr, space.data(), space.size()}};
@@ -95,25 +105,20 @@ struct routed_rows {
 
 TEST_CASE("router: a bias changes what is chosen and no weight, and its gradient are counts") {
   // logits 3, 2, 1 for both rows; the bias lifts the last expert above the second
-  std::vector<double> bias{0, 0, 0.5}, bias_gradient{0, 0, 0};
   std::vector<double> const x{1, 1};
   routed_rows rows;
-  auto& router = rows.router;
-  auto& c = rows.c;
-  auto& state = rows.state;
-  router.bias = {"bias", {3}};
-  router.bias.data = bias.data();
-  router.bias.gradient_data = bias_gradient.data();
-  router.forward(c, {x.data(), {2, 1}}, state, [](auto&, auto) {});
+  auto const& state = rows.state;
+  rows.add(rows.router.bias, {0, 0, 0.5});
+  rows.router.forward(rows.c, {x.data(), {2, 1}}, rows.state, [](auto&, auto) {});
   double const total = std::exp(3.0) + std::exp(2.0) + std::exp(1.0);
   for (index row = 0; row < 2; ++row) {
     CHECK(state.experts(row, 0) == 0);
     CHECK(state.experts(row, 1) == 2);
     CHECK(state.weights(row, 1) == doctest::Approx(std::exp(1.0) / total));
   }
-  router.backward_weight(c, state);
+  rows.router.backward_weight(rows.c, state);
   double const scale = parallel::count_gradient_scale;  // times 3 counts less 4
-  CHECK(bias_gradient == std::vector<double>{2 * scale, -4 * scale, 2 * scale});
+  CHECK(rows.gradient == std::vector<double>{2 * scale, -4 * scale, 2 * scale});
 }
 
 TEST_CASE("router: over the global batch, a balancing loss has the shares of the batch before") {
@@ -122,38 +127,32 @@ TEST_CASE("router: over the global batch, a balancing loss has the shares of the
   for (auto const& [loads, shares] :
        {std::pair{std::vector<double>{6, 1, 1}, std::vector<double>{0.75, 0.125, 0.125}},
         {{0, 0, 0}, {1.0 / 3, 1.0 / 3, 1.0 / 3}}}) {
-    auto known = loads;
-    std::vector<double> loads_gradient(3);
     routed_rows rows;
-    auto& router = rows.router;
-    auto& c = rows.c;
-    auto& state = rows.state;
-    router.loads = {"loads", {3}};
-    router.loads.data = known.data();
-    router.loads.gradient_data = loads_gradient.data();
-    router.losses = {.balance = 0.5, .set = parallel::balance_set::global_batch};
-    c.sequence = 2;
+    auto const& state = rows.state;
+    rows.add(rows.router.loads, loads);
+    rows.router.losses = {.balance = 0.5, .set = parallel::balance_set::global_batch};
+    rows.c.sequence = 2;
     std::vector<std::int32_t> const tokens{2, 1};
-    c.sequence_tokens = tokens;
-    router.forward(c, {x.data(), {4, 1}}, state, [](auto&, auto) {});
+    rows.c.sequence_tokens = tokens;
+    rows.router.forward(rows.c, {x.data(), {4, 1}}, rows.state, [](auto&, auto) {});
     std::vector<double> const dweights(8);
-    (void)router.backward_input(c, {dweights.data(), {4, 2}}, state);
+    (void)rows.router.backward_input(rows.c, {dweights.data(), {4, 2}}, rows.state);
     for (index row = 0; row < 4; ++row) {
       double weighted = 0;
       for (std::size_t e = 0; e < 3; ++e)
         weighted += shares[e] * state.scores(row, static_cast<index>(e));
       for (std::size_t e = 0; e < 3; ++e) {
-        double const of_sequence = 0.5 * 3 * tokens[static_cast<std::size_t>(row / 2)] / 2;
+        double const sequence_factor = 0.5 * 3 * tokens[static_cast<std::size_t>(row / 2)] / 2;
         double const expected =
-            of_sequence * state.scores(row, static_cast<index>(e)) * (shares[e] - weighted);
+            sequence_factor * state.scores(row, static_cast<index>(e)) * (shares[e] - weighted);
         CHECK(std::abs(state.dlogits(row, static_cast<index>(e)) - expected) < 1e-15);
       }
     }
-    router.backward_weight(c, state);
+    rows.router.backward_weight(rows.c, state);
     double sum = 0;
     for (index e = 0; e < 3; ++e) {
       auto const chosen = std::count(state.experts.data(), state.experts.data() + 8, e);
-      CHECK(loads_gradient[static_cast<std::size_t>(e)] ==
+      CHECK(rows.gradient[static_cast<std::size_t>(e)] ==
             static_cast<double>(chosen) * parallel::count_gradient_scale);
       sum += static_cast<double>(chosen);
     }
